@@ -1,6 +1,7 @@
 """contraflow: tensors that remember how they were computed, and a compiler for whole steps."""
 
 import math
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,7 @@ _LATER_FROM = {
         "get_device gradient is_complex is_conj "
         "is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage "
         "is_tensor isreal norm_except_dim nuclear_norm numel pinverse real "
-        "resolve_conj resolve_neg result_type typename unravel_index"
+        "resolve_conj resolve_neg result_type triangular_solve typename unravel_index"
     ),
     "serialize": "load save",
     "settings": (
@@ -157,9 +158,9 @@ for _module, _names in _LATER_FROM.items():
         _LATER[_public] = (_module, _own or _public)
 _LATER_MODULES = {
     "accelerator", "amp", "ao", "array_api", "backends", "compiler", "cpu", "cuda", "data",
-    "distributed", "distributions", "func", "futures", "fx", "hub", "jit", "library", "linalg",
-    "mps", "multiprocessing", "nn", "onnx", "optim", "profiler", "random", "serialization",
-    "signal", "special", "testing", "types", "utils", "version", "webgpu", "xpu",
+    "distributed", "distributions", "fft", "func", "futures", "fx", "hub", "jit", "library",
+    "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "profiler", "random",
+    "serialization", "signal", "special", "testing", "types", "utils", "version", "webgpu", "xpu",
 }  # fmt: skip
 _METHODS = ("as_strided_", "fill_", "resize_as_", "zero_")  # functions as well
 _CONSTANTS: dict[str, object] = {
@@ -177,6 +178,8 @@ def __getattr__(name: str) -> object:
         return import_module(f"contraflow.{name}")
     if name in _CONSTANTS:
         return _CONSTANTS[name]
+    if name == "torch":  # programs write torch.torch.Tensor, and that is torch.Tensor
+        return sys.modules[__name__]
     if name.endswith("Tensor") and name.removesuffix("Tensor") in _TENSOR_NAMES:
         return import_module("contraflow.tensors.typed").TENSOR_TYPES[name]
     op = _REGISTRY.find(name)
@@ -195,7 +198,7 @@ def __dir__() -> list[str]:
     types = {f"{title}Tensor" for title in _TENSOR_NAMES}
     here = {name for name in globals() if not name.startswith("_")} - {"TYPE_CHECKING"}
     named = {*_LATER, *_LATER_MODULES, *_CONSTANTS, *types, *ops_there, *inplace}
-    return sorted({*here, *named, "__version__"} - {"import_module", "math"})
+    return sorted({*here, *named, "__version__"} - {"import_module", "math", "sys"})
 
 
 __all__ = [

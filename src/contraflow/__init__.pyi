@@ -186,6 +186,7 @@ from contraflow.fx import sym_max as sym_max
 from contraflow.fx import sym_min as sym_min
 from contraflow.fx import sym_not as sym_not
 from contraflow.utils.dlpack import to_dlpack as to_dlpack
+from contraflow.ops.queries import triangular_solve as triangular_solve
 from contraflow.ops.queries import typename as typename
 from contraflow.ops.queries import unravel_index as unravel_index
 from contraflow.settings import use_deterministic_algorithms as use_deterministic_algorithms
@@ -201,6 +202,7 @@ from contraflow import cuda as cuda
 from contraflow import data as data
 from contraflow import distributed as distributed
 from contraflow import distributions as distributions
+from contraflow import fft as fft
 from contraflow import func as func
 from contraflow import futures as futures
 from contraflow import fx as fx
@@ -208,6 +210,7 @@ from contraflow import hub as hub
 from contraflow import jit as jit
 from contraflow import library as library
 from contraflow import linalg as linalg
+from contraflow import masked as masked
 from contraflow import mps as mps
 from contraflow import multiprocessing as multiprocessing
 from contraflow import nn as nn

@@ -28,7 +28,7 @@ ABSENT = (
     AbsentNames(
         "there are no Fourier transforms here.",
         "Use NumPy's outside of the graph, or a product with a matrix of sines and cosines.",
-        "fft fft.* *stft *istft backends.cuda.*cuFFT* backends.cuda.cufft*",
+        "fft.* *stft *istft backends.cuda.*cuFFT* backends.cuda.cufft*",
     ),
     AbsentNames(
         "there are no sparse tensors here.",
@@ -54,7 +54,7 @@ ABSENT = (
     AbsentNames(
         "there are no named, nested or masked tensors here.",
         "Use padded tensors with a mask, or PackedSequence.",
-        "nested nested.* masked masked.* jagged Tensor.name Tensor.to_padded_tensor Tensor.names",
+        "nested nested.* masked.* jagged Tensor.name Tensor.to_padded_tensor Tensor.names",
     ),
     AbsentNames(
         "it belongs to TorchScript or to PyTorch's own compiler.",
@@ -132,11 +132,12 @@ ABSENT = (
     AbsentNames(
         "PyTorch has removed or deprecated it.",
         "Use contraflow.linalg (qr, svd, eigh, lstsq, solve, solve_triangular).",
-        "symeig Tensor.symeig Tensor.solve Tensor.lstsq Tensor.qr Tensor.svd *triangular_solve "
-        "geqrf Tensor.geqrf *orgqr *ormqr Tensor.eig Tensor.reinforce Tensor.resize "
-        "Tensor.resize_as Tensor.volatile nn.Container nn.NLLLoss2d nn.utils.clip_grad_norm "
-        "nn.CrossMapLRN2d testing.assert_allclose autograd.variable nn.modules.Container "
-        "nn.modules.NLLLoss2d nn.modules.CrossMapLRN2d nn.Module.register_backward_hook "
+        "symeig Tensor.symeig Tensor.solve Tensor.lstsq Tensor.qr Tensor.svd "
+        "Tensor.triangular_solve geqrf Tensor.geqrf *orgqr *ormqr Tensor.eig Tensor.reinforce "
+        "Tensor.resize Tensor.resize_as Tensor.volatile nn.Container nn.NLLLoss2d "
+        "nn.utils.clip_grad_norm nn.CrossMapLRN2d testing.assert_allclose autograd.variable "
+        "nn.modules.Container nn.modules.NLLLoss2d nn.modules.CrossMapLRN2d "
+        "nn.Module.register_backward_hook "
         "autograd.function.InplaceFunction",
     ),
     AbsentNames(

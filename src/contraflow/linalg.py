@@ -77,6 +77,31 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseMatrix:
     return InverseMatrix(lu_solve(safe, found.pivots, one.expand(A.shape)), info)
 
 
+class Solution(NamedTuple):
+    """The solution, and 0 or the number of a zero on the diagonal of U: there is none then."""
+
+    result: Tensor
+    info: Tensor
+
+
+@public
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
+) -> Solution:  # fmt: skip
+    """The solution of A X = B without an error: `info` says whether it is one.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.solve_ex(2 * cf.eye(2), cf.ones(2)).result
+    tensor([0.5000, 0.5000])
+    """
+    info = triangles.has_zero(triangles.lu_factor(A, check=False).LU)
+    if check_errors and bool((info != 0).any()):
+        raise LinAlgError(f"solve_ex: {describe(A)} is singular.")
+    one = eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    singular = (info != 0)[..., None, None]
+    return Solution(solve(where(singular, one, A), B, left=left), info)
+
+
 @public
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """Both triangles of P A = L U in one matrix, and the exchanges of rows that P makes."""
@@ -184,6 +209,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_ex",
     "solve_triangular",
     "svd",
     "svdvals",

@@ -5,7 +5,9 @@
 
 Uses are found in the text: imports from `torch` and attributes of what was imported, so that
 methods of tensors are not among them. Files of tests are left out, and so are names with an
-underscore, which are not public. The list holds names and numbers, nothing of the packages' text.
+underscore, which are not public, and names that PyTorch itself does not have, such as those that
+other packages add to it (`torch.npu`, `torch.ops.torchvision`): counting needs PyTorch. The list
+holds names and numbers, nothing of the packages' text.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import tarfile
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contraflow.as_torch import uninstall, uses
 
@@ -106,6 +109,25 @@ def _archive(folder: Path, package: str) -> Path:
     return found[0]
 
 
+# These import a package that need not be installed.
+OPTIONAL = ("utils.tensorboard",)
+
+
+def is_pytorchs(path: str) -> bool:
+    """Whether PyTorch, as it is installed, has a name."""
+    at: Any = import_module("torch")
+    parts = path.split(".")
+    for i, name in enumerate(parts):
+        try:
+            at = getattr(at, name)
+        except (AttributeError, RuntimeError, OSError):  # as `ops` and `classes` have them
+            try:
+                at = import_module(".".join(["torch", *parts[: i + 1]]))
+            except (ImportError, TypeError):  # as for parts of `torch.classes`
+                return path.startswith(OPTIONAL)
+    return True
+
+
 def count(folder: Path) -> dict[str, Counter[str]]:
     """The uses of each public name by package."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
@@ -118,7 +140,7 @@ def count(folder: Path) -> dict[str, Counter[str]]:
             for path in paths:
                 if not any(part.startswith("_") for part in path.split(".")):
                     found[path][package] += 1
-    return found
+    return {path: uses for path, uses in found.items() if is_pytorchs(path)}
 
 
 def write(found: dict[str, Counter[str]]) -> None:
@@ -168,7 +190,8 @@ def page(is_there: Callable[[str], bool], shown: int = 60) -> list[str]:
         f"{len(PACKAGES)} packages of the package index use public names of PyTorch's {total:,}",
         f"times, by imports and attributes of what they import; **{there / total:.2%}** of them",
         f"are of names that are there ({mean:.2%} in the mean of the packages). Files of tests are",
-        "left out. `tests/helpers/torch_uses.py` says how they are counted, and counts them anew.",
+        "left out, and so are names that PyTorch itself does not have.",
+        "`tests/helpers/torch_uses.py` says how they are counted, and counts them anew.",
         "",
         "| package | uses | there |",
         "| --- | --- | --- |",

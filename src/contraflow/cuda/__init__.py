@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from contraflow import threads
@@ -22,6 +23,7 @@ __all__ = [
     "current_device",
     "current_stream",
     "default_stream",
+    "device",
     "device_count",
     "empty_cache",
     "get_device_capability",
@@ -84,6 +86,13 @@ def set_device(device: GpuLike) -> None:
         raise NotImplementedError(
             f"set_device: 'cuda' means GPU {current_device()}; write 'cuda:{index}' for this one."
         )
+
+
+@contextmanager
+def device(device: GpuLike) -> Iterator[None]:
+    """A block in which `device="cuda"` means a GPU: the first, as anyway; others are refused."""
+    set_device(device)
+    yield
 
 
 def current_stream(device: GpuLike = None) -> Stream:

@@ -1,7 +1,16 @@
 """Neural networks: modules, layers, containers, and their functional forms."""
 
 from contraflow.names import getter
-from contraflow.nn import attention, functional, init, modules, parallel, parameter, utils
+from contraflow.nn import (
+    attention,
+    functional,
+    init,
+    modules,
+    parallel,
+    parameter,
+    quantized,
+    utils,
+)
 from contraflow.nn.activations import (
     CELU,
     ELU,
@@ -356,6 +365,7 @@ __all__ = [
     "modules",
     "parallel",
     "parameter",
+    "quantized",
     "utils",
 ]  # fmt: skip
 

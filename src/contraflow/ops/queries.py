@@ -14,6 +14,7 @@ from contraflow.ops.elementwise.basic import where
 from contraflow.ops.elementwise.integers import floor
 from contraflow.ops.elementwise.mathematics import exp2, log2
 from contraflow.ops.linalg.matrices import matrix_norm, pinv, vector_norm
+from contraflow.ops.linalg.solve import solve_triangular
 from contraflow.ops.shape.joining import cat
 from contraflow.shapes import Sizes
 from contraflow.tensors.methods import method
@@ -226,6 +227,29 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudo-inverse of matrices; see `linalg.pinv`."""
     out: Tensor = pinv(input, rtol=rcond)
     return out
+
+
+class TriangularSolution(NamedTuple):
+    """The solution, and the matrix of the equation."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+@public
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolution:
+    """The solution of A X = b, or of A^T X = b, for a triangle A; see `linalg.solve_triangular`.
+
+    >>> import contraflow as cf
+    >>> cf.triangular_solve(cf.ones(2, 1), 2 * cf.eye(2)).solution
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    matrix, is_upper = (A.mT, not upper) if transpose else (A, upper)
+    solution = solve_triangular(matrix, b, upper=is_upper, unitriangular=unitriangular)
+    return TriangularSolution(solution, A.clone())
 
 
 @public

@@ -1,0 +1,103 @@
+"""Small namespaces of PyTorch's: `masked`, `fft` without transforms, `nn.quantized`, and others."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import contraflow as cf
+from contraflow.testing import assert_close
+
+X = np.random.default_rng(0).standard_normal((3, 4, 5))
+MASK = np.random.default_rng(1).random((3, 4, 5)) > 0.4
+MASK[0] = False  # which shows nothing there
+
+
+def test_torch_is_itself() -> None:
+    assert cf.torch is cf
+    assert cf.torch.Tensor is cf.Tensor
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("dim", [None, 1, (0, 2), -1])
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "amax", "amin"])
+def test_masked_reductions_are_pytorchs(name: str, dim: object) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    given = {"dim": dim, "keepdim": True}
+    if name in ("var", "std"):
+        given["unbiased"] = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its masked namespace is a prototype
+        expected = getattr(torch.masked, name)(torch.tensor(X), mask=torch.tensor(MASK), **given)
+    found = getattr(cf.masked, name)(cf.tensor(X), mask=cf.tensor(MASK), **given)
+    assert_close(found, cf.tensor(expected.numpy()))
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_masked_softmaxes_are_pytorchs(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = getattr(torch.masked, name)(torch.tensor(X), 0, mask=torch.tensor(MASK))
+    found = getattr(cf.masked, name)(cf.tensor(X), 0, mask=cf.tensor(MASK))
+    assert_close(found, cf.tensor(expected.numpy()))
+
+
+def test_masked_reductions_have_gradients() -> None:
+    x = cf.tensor(X, requires_grad=True)
+    shown = cf.tensor(MASK)
+    cf.masked.mean(x, mask=shown).backward()
+    assert_close(x.grad, shown.double() / shown.sum())
+
+
+@pytest.mark.parametrize("n", [1, 4, 5])
+def test_frequencies_and_their_order_are_numpys(n: int) -> None:
+    assert_close(cf.fft.fftfreq(n, 0.5, dtype=cf.float64), cf.tensor(np.fft.fftfreq(n, 0.5)))
+    assert_close(cf.fft.rfftfreq(n, 0.5, dtype=cf.float64), cf.tensor(np.fft.rfftfreq(n, 0.5)))
+    x = np.arange(3 * n).reshape(3, n)
+    for dim in (None, 0, (1,)):
+        assert cf.fft.fftshift(cf.tensor(x), dim).tolist() == np.fft.fftshift(x, dim).tolist()
+        assert cf.fft.ifftshift(cf.tensor(x), dim).tolist() == np.fft.ifftshift(x, dim).tolist()
+
+
+def test_transforms_are_refused() -> None:
+    with pytest.raises(AttributeError, match=r"fft\.rfft: there are no Fourier transforms here"):
+        cf.fft.rfft  # noqa: B018
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangular_solve(upper: bool, transpose: bool) -> None:
+    a = cf.tensor(X[:, :, :4]) + 5 * cf.eye(4)
+    triangle = a.triu() if upper else a.tril()
+    solution, matrix = cf.triangular_solve(cf.tensor(X), a, upper=upper, transpose=transpose)
+    assert_close((triangle.mT if transpose else triangle) @ solution, cf.tensor(X))
+    assert matrix is not a
+    assert_close(matrix, a)
+
+
+def test_solve_ex_tells_which_matrices_are_singular() -> None:
+    a = cf.stack([cf.tensor(X[1, :, :4]), cf.ones(4, 4, dtype=cf.float64)])
+    b = cf.tensor(X[:2])
+    result, info = cf.linalg.solve_ex(a, b)
+    assert info.bool().tolist() == [False, True]
+    assert_close(a[0] @ result[0], b[0])
+    with pytest.raises(cf.linalg.LinAlgError, match=r"solve_ex: float64\[2, 4, 4\] is singular"):
+        cf.linalg.solve_ex(a, b, check_errors=True)
+
+
+def test_float_functional_computes_with_floats() -> None:
+    marks = cf.nn.quantized.FloatFunctional()
+    x, y = cf.tensor([1.0, -2.0]), cf.tensor([3.0, 1.0])
+    assert marks.add(x, y).tolist() == [4.0, -1.0]
+    assert marks.add_relu(x, y).tolist() == [4.0, 0.0]
+    assert marks.mul(x, y).tolist() == [3.0, -2.0]
+    assert marks.add_scalar(x, 1).tolist() == [2.0, -1.0]
+    assert marks.mul_scalar(x, 2).tolist() == [2.0, -4.0]
+    assert marks.matmul(x, y).item() == 1.0
+    assert marks.cat([x, y]).tolist() == [1.0, -2.0, 3.0, 1.0]
+    with pytest.raises(RuntimeError, match="FloatFunctional: call one of its methods"):
+        marks(x)
