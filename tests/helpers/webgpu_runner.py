@@ -82,7 +82,7 @@ def run_call(
         array = arrays[i][0]
         if kernel.operands[i].mode != "in" and array is not None:
             data = device.queue.read_buffer(buffers[binding])
-            array[:] = np.frombuffer(data, stored(kernel.operands[i].dtype))
+            array[:] = np.frombuffer(data, stored(kernel.operands[i].dtype))[: array.size]
     if failure is None:
         return None
     return np.frombuffer(device.queue.read_buffer(buffers[failure]), np.int32)

@@ -24,7 +24,7 @@ from tests.helpers.gpu_functions import elementwise
 from tests.helpers.gpu_kernels import gather_case
 
 from contraflow.compiler.kernel import Kernel, KernelCall, Loops, Scatter
-from contraflow.dtypes import float16, float32, float64, int8, int64
+from contraflow.dtypes import bfloat16, float32, float64, int8, int64
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
 from contraflow.render.clike import cuda, source, wgsl, wide
@@ -243,7 +243,7 @@ def test_text_does_not_depend_on_order_of_rendering() -> None:
 # --- what WebGPU cannot do ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [float64, float16, int8])
+@pytest.mark.parametrize("dtype", [float64, bfloat16, int8])
 def test_webgpu_refuses_to_store(dtype: Any) -> None:
     kernel = elementwise([np.zeros(3, dtype.numpy)], [load(0, dtype)]).call.kernel
     remedy = "float32" if dtype.is_floating_point else "int32"
