@@ -243,6 +243,18 @@ def test_python_state_and_numbers(tmp_path):
         halves.export_web(tmp_path)
 
 
+def test_float16(tmp_path):
+    @cf.compile
+    def f(x):
+        return (x.half() * 2).float()
+
+    f(cf.ones(2, device="webgpu"))
+    with pytest.raises(
+        cf.CaptureError, match=r"export_web\(f\): it has values of float16, .*float\("
+    ):
+        f.export_web(tmp_path)
+
+
 def test_what_is_exported_beside_it(tmp_path):
     @cf.compile
     def f(x):

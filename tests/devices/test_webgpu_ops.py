@@ -24,7 +24,6 @@ from contraflow.autograd import grad
 from contraflow.operation.context import changed
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.operation.samples import Sample
-from contraflow.render.clike import wgsl
 from contraflow.testing import assert_close, make_inputs
 
 SAMPLES = [
@@ -39,7 +38,7 @@ def test_op(op: Op, sample: Sample, webgpu: Any) -> None:
     here = [cf.tensor(x) if isinstance(x, np.ndarray) else x for x in inputs]
     expected = applied(op, here, sample.params)
     met = [x.dtype.name for x in (*here, *expected) if isinstance(x, cf.Tensor)]
-    if not wgsl.LIMITS.lacks.isdisjoint(met):
+    if not webgpu.limits.lacks.isdisjoint(met):
         with pytest.raises(cf.DeviceError, match="is not a dtype of webgpu"):
             check(op, sample, here, expected)
         return
@@ -132,7 +131,7 @@ def test_op_compiled(op: Op, sample: Sample, webgpu: Any) -> None:
     except cf.CaptureError as error:
         pytest.skip(f"not on the cpu either: {error}")
     met = [x.dtype.name for x in (*here, *expected[0]) if isinstance(x, cf.Tensor)]
-    if not wgsl.LIMITS.lacks.isdisjoint(met):
+    if not webgpu.limits.lacks.isdisjoint(met):
         with pytest.raises(cf.DeviceError, match="is not a dtype of webgpu"):
             run("webgpu")
         return

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from contraflow.compiler.kernel import READS, WRITES, Contraction
 from contraflow.compiler.plan import SCALARS, KernelStep, Slot
-from contraflow.dtypes import float32
 from contraflow.render.clike import fused, source, wgsl
 
 
@@ -40,7 +39,7 @@ def with_epilogues(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[K
 
 def _takes_epilogue(step: KernelStep) -> bool:
     kernel = step.call.kernel
-    if not isinstance(kernel, Contraction) or not kernel.dtype is kernel.accumulate is float32:
+    if not isinstance(kernel, Contraction):
         return False
     tiling = wgsl.variant_of(step.call).tiling
     return tiling is not None and tiling.slices > 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,7 +90,7 @@ def fused(product: KernelCall, call: KernelCall, result: int, keeps: bool) -> Ke
     own, kernel = product.kernel, call.kernel
     assert isinstance(own, Contraction)
     assert isinstance(kernel, Loops)
-    keeps = keeps or product.sizes[4] > PANEL
+    keeps = keeps or (own.dtype is own.accumulate and product.sizes[4] > PANEL)
     strides = list(product.strides)
     for i, given in enumerate(call.strides):
         if i != result:
@@ -112,18 +113,22 @@ class FusedProductWriter(ProductWriter):
     def write_store(self, column: str, vector: str) -> None:
         """Write what becomes of four columns."""
         kernel, syntax = self.kernel, self.syntax
-        with self.loop("part", "0", "4", "1"):
+        rounded = kernel.dtype is not kernel.accumulate  # then there is one panel
+        with self.loop("part", "0", "4", "1"), ExitStack() as inside:
             self.index("own_place", f"{column} + part")
-            with self.block("if (own_place < size3)"):
-                self.complete = self.define(kernel.accumulate, f"{vector}[part]")
-                if not kernel.keeps:
-                    self.write_map()
-                    return
+            inside.enter_context(self.block("if (own_place < size3)"))
+            self.complete = self.define(kernel.accumulate, f"{vector}[part]")
+            if rounded:
+                value = syntax.convert(self.complete, kernel.accumulate, kernel.dtype)
+                self.complete = self.define(kernel.dtype, value)
+            if kernel.keeps:
                 self.index("to", "row_at + own_place * stride2_3")
-                self.complete = self.add_panels(self.complete, "to")
+                if not rounded:
+                    self.complete = self.add_panels(self.complete, "to")
                 self.line(syntax.store(2, kernel.dtype, "to", self.complete))
-                with self.block(f"if (panel + {PANEL} >= size4)"):
-                    self.write_map()
+                if not rounded:
+                    inside.enter_context(self.block(f"if (panel + {PANEL} >= size4)"))
+            self.write_map()
 
     def write_map(self) -> None:
         """Write the map at one element of the result."""
