@@ -1,5 +1,5 @@
-"""Products and the maps over their results as one step: a dispatch and two passes over the result
-less."""
+"""Products and the maps over their results as one step, which saves a dispatch and two passes over
+the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contraflow.render.clike import fused, source, wgsl
 
 
 def with_epilogues(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[KernelStep]:
-    """Steps that do what the given ones do, in the places of products those and a map each."""
+    """The same work in fewer steps: a product takes the map over its result along, where that may
+    run as early."""
     found: list[KernelStep | None] = list(steps)
     last_risk = max((i for i, step in enumerate(steps) if step.may_fail), default=-1)
     for i, step in enumerate(steps):
