@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from contraflow.operation.context import apply, state
-from contraflow.spec import NO_PARAMS
+from contraflow.spec import NO_PARAMS, Params
 
 if TYPE_CHECKING:
     from contraflow.operation.op import Op
@@ -37,6 +37,27 @@ def binding(op: Op) -> Callable[..., Any]:
     exec(_code(_text(op, defaults)), scope)
     found: Callable[..., Any] = scope["bind"]
     return found
+
+
+def bind_once(
+    op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Params] | None:
+    """The inputs and parameters that the function of an op would apply it to, found without writing
+    it; None where arguments do not fit, which it has the error for."""
+    values = op.arguments()
+    names = tuple(values)
+    if len(args) > len(names) or not kwargs.keys() <= set(names[len(args) :]):
+        return None
+    values.update(zip(names, args))
+    values.update(kwargs)
+    if any(value is REQUIRED for value in values.values()):
+        return None
+    inputs = tuple([values[name] for name in op.inputs])
+    params = {name: values[name] for name in op.params}
+    params = {name: tuple(x) if isinstance(x, list) else x for name, x in params.items()}
+    if op.normalize is not None:
+        params.update(op.normalize(*inputs, **params))
+    return inputs, params or NO_PARAMS
 
 
 def _text(op: Op, defaults: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from contraflow.errors import TRANSLATED, retold
-from contraflow.operation.binding import REQUIRED, binding
+from contraflow.operation.binding import REQUIRED, bind_once, binding
 from contraflow.operation.context import apply, call_near, other_devices
 from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
 from contraflow.operation.promotion import DTYPE_RULES, Types
@@ -407,11 +407,21 @@ class Op(Traits):
         )
 
     def _bind_first(self, *args: Any, **kwargs: Any) -> Any:
-        """The default public signature, which is written when it is first used."""
-        self.bind = binding(self)
-        if not self.custom:
-            self.call = self.bind
+        """The default public signature, the first time it is used: most programs that are recorded
+        use an op once, and writing a function takes longer than all else that is done for it."""
+        self._bind_with(self._bind_next)
+        bound = bind_once(self, args, kwargs)
+        return self.bind(*args, **kwargs) if bound is None else apply(self, *bound)
+
+    def _bind_next(self, *args: Any, **kwargs: Any) -> Any:
+        """The same from then on: a function that is written now."""
+        self._bind_with(binding(self))
         return self.bind(*args, **kwargs)
+
+    def _bind_with(self, bind: Callable[..., Any]) -> None:
+        self.bind = bind
+        if not self.custom:
+            self.call = bind
 
     def _bind_variadic(self, *args: Any, **kwargs: Any) -> Any:
         """The same of an op that takes a sequence of tensors."""

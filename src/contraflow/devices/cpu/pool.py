@@ -24,7 +24,6 @@ import ctypes
 import functools
 import os
 import platform
-import string
 import sys
 import threading
 from collections.abc import Callable
@@ -71,7 +70,7 @@ found:
 }
 """
 
-_ALONE = string.Template(
+_ALONE = (
     _COMMON
     + """
 define i32 @run_alone(ptr %job) #0 {
@@ -121,7 +120,7 @@ attributes #0 = { nounwind }
 """
 )
 
-_TOGETHER = string.Template(
+_TOGETHER = (
     _COMMON
     + """
 %block = type {
@@ -340,7 +339,7 @@ attributes #0 = { nounwind }
 
 # Two ways to sleep. @sleep returns at the latest when the generation is no longer the one known and
 # @wake has been called since; it may return before. @prepare is called once, before the others.
-_FUTEX = string.Template("""
+_FUTEX = """
 declare i64 @syscall(i64, ...)
 
 define void @prepare(ptr %pool) #0 {
@@ -358,7 +357,7 @@ define void @wake(ptr %pool) #0 {
     i64 $number, ptr %pool, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
   ret void
 }
-""")
+"""
 
 _CONDITION = """
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -421,16 +420,24 @@ def has_workers() -> bool:
     return os.name == "posix"
 
 
+def _filled(text: str, **values: str | int) -> str:
+    """A text with values in the places that name them: `$check`."""
+    for name, value in values.items():
+        text = text.replace(f"${name}", str(value))
+    return text
+
+
 def alone_text() -> str:
     """The code of one thread that runs all shares."""
-    return _ALONE.substitute(check=CHECK)
+    return _filled(_ALONE, check=CHECK)
 
 
 def together_text() -> str:
     """The code of the workers for this machine."""
     machine = platform.machine()
-    futex = _FUTEX.substitute(number=_FUTEX_NUMBERS[machine]) if has_futex() else ""
-    return _TOGETHER.substitute(
+    futex = _filled(_FUTEX, number=_FUTEX_NUMBERS[machine]) if has_futex() else ""
+    return _filled(
+        _TOGETHER,
         sleeping=futex or _CONDITION,
         pause=_PAUSES.get(machine, ""),
         idle_spin=IDLE_SPIN,
