@@ -51,7 +51,15 @@ num_threads: int = _positive("CONTRAFLOW_THREADS") or _usable_cores()
 
 
 def set_num_threads(n: int) -> None:
-    """Set how many threads share compiled cpu work; results do not depend on it."""
+    """Set how many threads share compiled cpu work; results do not depend on it.
+
+    >>> import contraflow as cf
+    >>> before = cf.get_num_threads()
+    >>> cf.set_num_threads(1)
+    >>> cf.get_num_threads()
+    1
+    >>> cf.set_num_threads(before)
+    """
     global num_threads
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"set_num_threads: {n!r} is not a positive whole number.")
@@ -59,7 +67,12 @@ def set_num_threads(n: int) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads that share compiled cpu work."""
+    """The number of threads that share compiled cpu work.
+
+    >>> import contraflow as cf
+    >>> cf.get_num_threads() >= 1
+    True
+    """
     return num_threads
 
 
@@ -70,7 +83,13 @@ PRECISIONS = ("highest", "high", "medium")
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Set how exact products of float32 are on GPUs: "highest", or "high" and "medium" for TF32."""
+    """Set how exact products of float32 are on GPUs: "highest", or "high" and "medium" for TF32.
+
+    >>> import contraflow as cf
+    >>> cf.set_float32_matmul_precision("highest")
+    >>> cf.get_float32_matmul_precision()
+    'highest'
+    """
     global float32_matmul_precision
     if precision not in PRECISIONS:
         raise ValueError(
@@ -80,7 +99,12 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """How exact products of float32 are on GPUs."""
+    """How exact products of float32 are on GPUs.
+
+    >>> import contraflow as cf
+    >>> cf.get_float32_matmul_precision()
+    'highest'
+    """
     return float32_matmul_precision
 
 

@@ -136,7 +136,14 @@ def tolerance(*given: DType) -> tuple[float, float]:
 
 
 def set_default_dtype(dtype: DType) -> None:
-    """Set the floating dtype that Python floats become. float32 unless changed."""
+    """Set the floating dtype that Python floats become. float32 unless changed.
+
+    >>> import contraflow as cf
+    >>> cf.set_default_dtype(cf.float64)
+    >>> cf.ones(1).dtype
+    contraflow.float64
+    >>> cf.set_default_dtype(cf.float32)
+    """
     global _default
     if not (isinstance(dtype, DType) and dtype.is_floating_point):
         raise TypeError(f"set_default_dtype: {dtype} is not a floating-point dtype.")
@@ -145,7 +152,12 @@ def set_default_dtype(dtype: DType) -> None:
 
 
 def get_default_dtype() -> DType:
-    """The floating dtype that Python floats become."""
+    """The floating dtype that Python floats become.
+
+    >>> import contraflow as cf
+    >>> cf.get_default_dtype()
+    contraflow.float32
+    """
     return _default
 
 

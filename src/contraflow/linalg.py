@@ -50,7 +50,13 @@ class LuFactor(NamedTuple):
 
 @public
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyFactor:
-    """The Cholesky factor without an error: `info` says whether it is one."""
+    """The Cholesky factor without an error: `info` says whether it is one.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.cholesky_ex(4 * cf.eye(2)).L
+    tensor([[2., 0.],
+            [0., 2.]])
+    """
     found = triangles.cholesky_ex(A, upper=upper)
     if check_errors and bool((found.info != 0).any()):
         raise LinAlgError(f"cholesky_ex: {describe(A)} is not positive definite.")
@@ -66,7 +72,13 @@ class InverseMatrix(NamedTuple):
 
 @public
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseMatrix:
-    """The inverse without an error: `info` says whether it is one."""
+    """The inverse without an error: `info` says whether it is one.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.inv_ex(4 * cf.eye(2)).inverse
+    tensor([[0.2500, 0.0000],
+            [0.0000, 0.2500]])
+    """
     found = triangles.lu_factor(A, check=False)
     info = triangles.has_zero(found.LU)
     if check_errors and bool((info != 0).any()):
@@ -104,27 +116,48 @@ def solve_ex(
 
 @public
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """Both triangles of P A = L U in one matrix, and the exchanges of rows that P makes."""
+    """Both triangles of P A = L U in one matrix, and the exchanges of rows that P makes.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.lu_factor(cf.tensor([[0.0, 1.0], [2.0, 3.0]]))
+    lu_factor(LU=tensor([[2., 3.],
+            [0., 1.]]), pivots=tensor([2, 2], dtype=contraflow.int32))
+    """
     return triangles.lu_factor(A, pivot=pivot, check=True)
 
 
 @public
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LuFactor:
-    """`lu_factor` without an error: `info` says whether U has a zero on its diagonal."""
+    """`lu_factor` without an error: `info` says whether U has a zero on its diagonal.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.lu_factor_ex(cf.tensor([[0.0, 1.0], [2.0, 3.0]])).info
+    tensor(0, dtype=contraflow.int32)
+    """
     found = triangles.lu_factor(A, pivot=pivot, check=check_errors)
     return LuFactor(found.LU, found.pivots, triangles.has_zero(found.LU))
 
 
 @public
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices."""
+    """The diagonals of matrices.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.diagonal(cf.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     out: Tensor = parts.diagonal(A, offset, dim1, dim2)
     return out
 
 
 @public
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product of vectors along a dim of size three."""
+    """The cross product of vectors along a dim of size three.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.cross(cf.tensor([1.0, 0.0, 0.0]), cf.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     if input.ndim != other.ndim:
         raise ValueError(
             f"linalg.cross: {describe(input)} and {describe(other)} have different numbers of dims."
@@ -135,14 +168,25 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 @public
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0, ..., N - 1 of each element, along a new last dim."""
+    """The powers 0, ..., N - 1 of each element, along a new last dim.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.vander(cf.tensor([2.0, 3.0]), N=3)
+    tensor([[1., 2., 4.],
+            [1., 3., 9.]])
+    """
     out: Tensor = matrices.vander(x if x.ndim else x.reshape(1), N, increasing=True)
     return out
 
 
 @public
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of the linear map from the last dims of A, after `ind`, to the first ones."""
+    """The inverse of the linear map from the last dims of A, after `ind`, to the first ones.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.tensorinv(cf.eye(4).view(2, 2, 4), ind=2).shape
+    (4, 2, 2)
+    """
     if ind <= 0 or numel(A.shape[:ind]) != numel(A.shape[ind:]):
         raise ValueError(
             f"linalg.tensorinv: {describe(A)} is not a square map when its first {ind} dims are "
@@ -155,7 +199,12 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 @public
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first."""
+    """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.tensorsolve(cf.eye(4).view(2, 2, 4), cf.ones(2, 2))
+    tensor([1., 1., 1., 1.])
+    """
     if dims is not None:
         A = view.movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     rest = A.shape[B.ndim :]

@@ -14,18 +14,35 @@ _deterministic, _warn_only = False, False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that repeat bit for bit. They always do."""
+    """Ask for results that repeat bit for bit. They always do.
+
+    >>> import contraflow as cf
+    >>> cf.use_deterministic_algorithms(True)
+    >>> cf.are_deterministic_algorithms_enabled()
+    True
+    >>> cf.use_deterministic_algorithms(False)
+    """
     global _deterministic, _warn_only
     _deterministic, _warn_only = bool(mode), bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """The value that `use_deterministic_algorithms` was last given. Results repeat in any case."""
+    """The value that `use_deterministic_algorithms` was last given. Results repeat in any case.
+
+    >>> import contraflow as cf
+    >>> cf.are_deterministic_algorithms_enabled()
+    False
+    """
     return _deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was asked to warn only. Nothing here needs to."""
+    """Whether `use_deterministic_algorithms` was asked to warn only. Nothing here needs to.
+
+    >>> import contraflow as cf
+    >>> cf.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _warn_only
 
 
@@ -39,7 +56,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2: what `set_deterministic_debug_mode` was given."""
+    """0, 1 or 2: what `set_deterministic_debug_mode` was given.
+
+    >>> import contraflow as cf
+    >>> cf.get_deterministic_debug_mode()
+    0
+    """
     return 0 if not _deterministic else 1 if _warn_only else 2
 
 
@@ -60,7 +82,12 @@ def set_num_interop_threads(num_threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """The number that `set_num_interop_threads` was last given."""
+    """The number that `set_num_interop_threads` was last given.
+
+    >>> import contraflow as cf
+    >>> cf.get_num_interop_threads() >= 1
+    True
+    """
     return _interop_threads
 
 
@@ -74,7 +101,12 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """The value that `set_warn_always` was last given."""
+    """The value that `set_warn_always` was last given.
+
+    >>> import contraflow as cf
+    >>> cf.is_warn_always_enabled()
+    False
+    """
     return _warns_always
 
 

@@ -60,13 +60,19 @@ def public() -> Iterator[tuple[str, Any]]:
         owner: Any = cf
         for part in place.split(".") if place else ():
             owner = getattr(owner, part)
-        for name in dir(owner):
+        # Ops are found by `dir`. Elsewhere a module has a list of its names, or those it defines.
+        has_ops = place in ("", "nn.functional")
+        listed = () if has_ops else getattr(owner, "__all__", ())
+        for name in listed or dir(owner):
             found = getattr(owner, name)
+            its_own = has_ops or listed or getattr(found, "__module__", "") == owner.__name__
             if (
                 callable(found)
+                and its_own
                 and not name.startswith("_")
                 and not name.endswith("_")  # which does in place what the op of that name does
                 and not inspect.ismodule(found)
+                and name not in ("Op", "getter")  # which a module needs itself
                 and _is_ours(found)
             ):
                 yield f"{place}.{name}".lstrip("."), found
@@ -80,7 +86,7 @@ def test_the_share_of_docstrings() -> None:
     assert share > SHARE, f"{share:.1%} have an example"
 
 
-SHARE = 0.75
+SHARE = 0.95
 
 
 def test_docstrings_cost_nothing_before_they_are_read() -> None:

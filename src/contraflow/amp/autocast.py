@@ -68,7 +68,13 @@ def _default(device_type: str) -> DType:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether ops compute in a low dtype now."""
+    """Whether ops compute in a low dtype now.
+
+    >>> import contraflow as cf
+    >>> with cf.autocast("cpu"):
+    ...     cf.is_autocast_enabled("cpu")
+    True
+    """
     return state().autocast is not None
 
 
@@ -78,7 +84,12 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The low dtype of autocast, or what it would be."""
+    """The low dtype of autocast, or what it would be.
+
+    >>> import contraflow as cf
+    >>> cf.get_autocast_dtype("cpu")
+    contraflow.bfloat16
+    """
     return state().autocast or _default(device_type)
 
 

@@ -92,7 +92,13 @@ class detect_anomaly(Mode):
 
 
 class set_detect_anomaly(detect_anomaly):
-    """Turn anomaly detection on or off, from now on or until the end of a with-block."""
+    """Turn anomaly detection on or off, from now on or until the end of a with-block.
+
+    >>> import contraflow as cf
+    >>> with cf.autograd.set_detect_anomaly(True):
+    ...     cf.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(bool(mode) and check_nan)
@@ -107,5 +113,10 @@ class set_detect_anomaly(detect_anomaly):
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether values that are not finite are being looked for."""
+    """Whether values that are not finite are being looked for.
+
+    >>> import contraflow as cf
+    >>> cf.is_anomaly_enabled()
+    False
+    """
     return state().anomaly

@@ -75,6 +75,11 @@ def gradgradcheck(
     """Whether the gradients of the gradients equal central differences.
 
     The gradient is checked as a function of the inputs and of `grad_outputs`, random if not given.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, dtype=cf.float64, requires_grad=True)
+    >>> cf.autograd.gradgradcheck(lambda x: x**3, [x])
+    True
     """
     given = _sequence(inputs)
     wanted = [i for i, x in enumerate(given) if _is_checked(x)]

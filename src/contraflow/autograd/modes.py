@@ -10,20 +10,44 @@ from contraflow.operation.modes import F, Mode
 
 
 class no_grad(Mode):
-    """Record no ops in the graph."""
+    """Record no ops in the graph.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> with cf.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
 
     fields = MappingProxyType({"grad": False, "stopped": True})
 
 
 class enable_grad(Mode):
-    """Record ops in the graph again, inside no_grad."""
+    """Record ops in the graph again, inside no_grad.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> with cf.no_grad(), cf.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
 
     fields = MappingProxyType({"grad": True, "stopped": False})
 
 
 class inference_mode(Mode):
     """Record nothing in the graph; what is made here can neither be saved for backward later nor
-    written in place."""
+    written in place.
+
+    >>> import contraflow as cf
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> with cf.inference_mode():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
@@ -57,10 +81,22 @@ class set_grad_enabled(Mode):
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops are being recorded in the graph."""
+    """Whether ops are being recorded in the graph.
+
+    >>> import contraflow as cf
+    >>> with cf.no_grad():
+    ...     cf.is_grad_enabled()
+    False
+    """
     return state().grad
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on."""
+    """Whether inference mode is on.
+
+    >>> import contraflow as cf
+    >>> with cf.inference_mode():
+    ...     cf.is_inference_mode_enabled()
+    True
+    """
     return state().inference

@@ -12,7 +12,12 @@ from contraflow.operation.context import state
 
 
 def is_compiling() -> bool:
-    """Whether the running function is being recorded."""
+    """Whether the running function is being recorded.
+
+    >>> import contraflow as cf
+    >>> cf.compiler.is_compiling()
+    False
+    """
     return state().context.is_recording
 
 

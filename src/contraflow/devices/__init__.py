@@ -211,12 +211,23 @@ names.find = find
 
 
 def set_default_device(device: Device | str | None) -> None:
-    """Set the device that new tensors lie on. The cpu unless changed; None changes it back."""
+    """Set the device that new tensors lie on. The cpu unless changed; None changes it back.
+
+    >>> import contraflow as cf
+    >>> cf.set_default_device("cpu")
+    >>> cf.get_default_device()
+    device(type='cpu')
+    """
     global _default, _default_name
     _default = CPU if device is None else find("set_default_device", device)
     _default_name = str(_default)
 
 
 def get_default_device() -> Device:
-    """The device that new tensors lie on."""
+    """The device that new tensors lie on.
+
+    >>> import contraflow as cf
+    >>> cf.get_default_device()
+    device(type='cpu')
+    """
     return find("get_default_device", None)

@@ -12,7 +12,12 @@ from contraflow.tensors.tensor import Tensor
 
 @public
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input1 @ weight[o] @ input2 for every output o: [..., i], [..., j] and [o, i, j]."""
+    """input1 @ weight[o] @ input2 for every output o: [..., i], [..., j] and [o, i, j].
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.bilinear(cf.ones(2, 3), cf.ones(2, 4), cf.ones(5, 3, 4)).shape
+    (2, 5)
+    """
     fit = weight.ndim == 3 and input1.shape[:-1] == input2.shape[:-1]
     if not fit or weight.shape[1:] != (input1.shape[-1], input2.shape[-1]):
         raise ValueError(

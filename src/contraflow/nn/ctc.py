@@ -39,6 +39,11 @@ def ctc_loss(
     Log probabilities [t, n, classes] and labels [n, s], or all labels in one row; without a batch
     [t, classes] and [s]. "mean" divides by the lengths of the targets first. As in PyTorch the
     gradient is that of log probabilities which log_softmax made.
+
+    >>> import contraflow as cf
+    >>> log_probs = cf.zeros(4, 1, 3).log_softmax(2)
+    >>> cf.nn.functional.ctc_loss(log_probs, cf.tensor([[1, 2]]), cf.tensor([4]), cf.tensor([2]))
+    tensor(0.8432)
     """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(

@@ -13,7 +13,12 @@ from contraflow.tensors.tensor import Tensor
 
 @public
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability p and scale the others by 1 / (1 - p)."""
+    """Zero each element with probability p and scale the others by 1 / (1 - p).
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.dropout(cf.ones(4), 0.5, training=False)
+    tensor([1., 1., 1., 1.])
+    """
     return _placed(input, _dropout(input, p, training), inplace)
 
 
@@ -25,7 +30,12 @@ def _placed(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Drop elements with probability p, keeping zero mean and unit variance."""
+    """Drop elements with probability p, keeping zero mean and unit variance.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.alpha_dropout(cf.ones(2, 3), training=True).shape
+    (2, 3)
+    """
     return _placed(input, _alpha_dropout(input, p, training), inplace)
 
 
@@ -33,7 +43,12 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels [n, c, ...] with probability p, keeping zero mean and unit variance."""
+    """Drop whole channels [n, c, ...] with probability p, keeping zero mean and unit variance.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.feature_alpha_dropout(cf.ones(2, 3, 4), training=True).shape
+    (2, 3, 4)
+    """
     return _placed(input, _feature_alpha_dropout(input, p, training), inplace)
 
 
@@ -41,7 +56,12 @@ def feature_alpha_dropout(
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Zero whole channels of [n, c, l] or [c, l] with probability p."""
+    """Zero whole channels of [n, c, l] or [c, l] with probability p.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.dropout1d(cf.ones(2, 3, 4)).shape
+    (2, 3, 4)
+    """
     return _drop_channels("dropout1d", input, p, training, inplace, (2, 3))
 
 
@@ -49,7 +69,12 @@ def dropout1d(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Zero whole channels of [n, c, h, w] with probability p; three dims are [n, c, l]."""
+    """Zero whole channels of [n, c, h, w] with probability p; three dims are [n, c, l].
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.dropout2d(cf.ones(2, 3, 4, 4)).shape
+    (2, 3, 4, 4)
+    """
     return _drop_channels("dropout2d", input, p, training, inplace, (3, 4))
 
 
@@ -57,7 +82,12 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Zero whole channels of [n, c, d, h, w] or [c, d, h, w] with probability p."""
+    """Zero whole channels of [n, c, d, h, w] or [c, d, h, w] with probability p.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.dropout3d(cf.ones(2, 3, 4, 4, 4)).shape
+    (2, 3, 4, 4, 4)
+    """
     return _drop_channels("dropout3d", input, p, training, inplace, (4, 5))
 
 

@@ -34,6 +34,10 @@ def fractional_max_pool2d(
 
     `output_ratio` is a part of the size in place of `output_size`. With `return_indices` their
     row-major indices come too.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.fractional_max_pool2d(cf.ones(1, 2, 6, 6), 2, 3).shape
+    (1, 2, 3, 3)
     """
     return _pool(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
@@ -47,7 +51,12 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:
-    """Max pooling of volumes [n, c, d, h, w] to given sizes; see fractional_max_pool2d."""
+    """Max pooling of volumes [n, c, d, h, w] to given sizes; see fractional_max_pool2d.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.fractional_max_pool3d(cf.ones(1, 2, 6, 6, 6), 2, 3).shape
+    (1, 2, 3, 3, 3)
+    """
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 

@@ -30,7 +30,12 @@ from contraflow.tensors.tensor import Tensor
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Numbers uniform in [a, b)."""
+    """Numbers uniform in [a, b).
+
+    >>> import contraflow as cf
+    >>> bool((cf.nn.init.uniform_(cf.empty(9)) >= 0).all())
+    True
+    """
     drawn = rand(tensor.shape, dtype=tensor.dtype, device=tensor.device, generator=generator)
     return tensor.copy_(drawn.mul_(b - a).add_(a))
 
@@ -39,14 +44,24 @@ def uniform_(
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers of a mean and a standard deviation."""
+    """Normal numbers of a mean and a standard deviation.
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.normal_(cf.empty(2, 3), std=0.02).shape
+    (2, 3)
+    """
     drawn = randn(tensor.shape, dtype=tensor.dtype, device=tensor.device, generator=generator)
     return tensor.copy_(drawn.mul_(std).add_(mean))
 
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One value throughout."""
+    """One value throughout.
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.constant_(cf.empty(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
     return tensor.fill_(val)
 
 
@@ -87,7 +102,12 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """A convolution's weight [out, in, ...] that passes as many channels as it can unchanged."""
+    """A convolution's weight [out, in, ...] that passes as many channels as it can unchanged.
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.dirac_(cf.empty(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
     if not 3 <= tensor.ndim <= 5:
         raise ValueError(f"dirac_: {describe(tensor)} is not the weight of a convolution.")
     if groups < 1 or tensor.shape[0] % groups:
@@ -103,7 +123,13 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """A matrix with orthogonal rows or columns, the fewer of the two (Saxe et al., 2013)."""
+    """A matrix with orthogonal rows or columns, the fewer of the two (Saxe et al., 2013).
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.init.orthogonal_(cf.empty(2, 2))
+    >>> cf.allclose(w @ w.T, cf.eye(2), atol=1e-5)
+    True
+    """
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: {describe(tensor)} has fewer than two dims.")
     if not tensor.numel():
@@ -121,7 +147,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers in a matrix, with a fraction of each column zero (Martens, 2010)."""
+    """Normal numbers in a matrix, with a fraction of each column zero (Martens, 2010).
+
+    >>> import contraflow as cf
+    >>> int((cf.nn.init.sparse_(cf.empty(4, 3), 0.5) == 0).sum())
+    6
+    """
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: {describe(tensor)} is not a matrix.")
     zeros = math.ceil(sparsity * tensor.shape[0])
@@ -137,13 +168,23 @@ def sparse_(
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform numbers that keep the variance, forward and backward (Glorot and Bengio, 2010)."""
+    """Uniform numbers that keep the variance, forward and backward (Glorot and Bengio, 2010).
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.xavier_uniform_(cf.empty(2, 3)).shape
+    (2, 3)
+    """
     bound = math.sqrt(3.0) * _xavier("xavier_uniform_", tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers that keep the variance, forward and backward (Glorot and Bengio, 2010)."""
+    """Normal numbers that keep the variance, forward and backward (Glorot and Bengio, 2010).
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.xavier_normal_(cf.empty(2, 3)).shape
+    (2, 3)
+    """
     return normal_(tensor, 0.0, _xavier("xavier_normal_", tensor, gain), generator)
 
 
@@ -162,6 +203,10 @@ def kaiming_uniform_(
 
     `a` is the negative slope of a leaky_relu; `mode` keeps it forward (fan_in) or backward
     (fan_out).
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.kaiming_uniform_(cf.empty(2, 3)).shape
+    (2, 3)
     """
     bound = math.sqrt(3.0) * _kaiming("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -174,7 +219,12 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers that keep the variance through a nonlinearity; see kaiming_uniform_."""
+    """Normal numbers that keep the variance through a nonlinearity; see kaiming_uniform_.
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.kaiming_normal_(cf.empty(2, 3)).shape
+    (2, 3)
+    """
     return normal_(
         tensor, 0.0, _kaiming("kaiming_normal_", tensor, a, mode, nonlinearity), generator
     )
@@ -205,7 +255,12 @@ def affine_(weight: Tensor, bias: Tensor | None) -> None:
 
 
 def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
-    """The gain of a nonlinearity: the factor that restores the standard deviation after it."""
+    """The gain of a nonlinearity: the factor that restores the standard deviation after it.
+
+    >>> import contraflow as cf
+    >>> cf.nn.init.calculate_gain("relu")
+    1.4142135623730951
+    """
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + param**2))
     if nonlinearity not in _GAINS:

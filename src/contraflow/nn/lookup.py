@@ -37,6 +37,11 @@ def embedding(
     The row `padding_idx` gets no gradient. Rows longer than `max_norm` that are looked up are
     shortened to it, in place. With `scale_grad_by_freq` a row's gradient is divided by how often
     it was looked up.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.embedding(cf.tensor([0, 2]), cf.eye(3))
+    tensor([[1., 0., 0.],
+            [0., 0., 1.]])
     """
     if sparse:
         raise NotImplementedError("embedding: sparse gradients are not supported.")
@@ -71,6 +76,10 @@ def embedding_bag(
 
     Indices [n] are cut into bags by `offsets`, where each starts; a bag of nothing is zeros. Rows
     `padding_idx` are left out.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.embedding_bag(cf.tensor([[0, 2]]), cf.eye(3))
+    tensor([[0.5000, 0.0000, 0.5000]])
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag: mode is {mode!r}; it must be 'sum', 'mean' or 'max'.")

@@ -23,20 +23,35 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Images resized; PyTorch deprecates it: use `interpolate`."""
+    """Images resized; PyTorch deprecates it: use `interpolate`.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.upsample(cf.ones(1, 1, 2, 2), scale_factor=2).shape
+    (1, 1, 4, 4)
+    """
     out: Tensor = interpolate(input, size, scale_factor, mode, align_corners)
     return out
 
 
 @public
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Images resized by their nearest pixels; PyTorch deprecates it: use `interpolate`."""
+    """Images resized by their nearest pixels; PyTorch deprecates it: use `interpolate`.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.upsample_nearest(cf.ones(1, 1, 2, 2), scale_factor=2).shape
+    (1, 1, 4, 4)
+    """
     return upsample(input, size, scale_factor)
 
 
 @public
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Images resized with `align_corners`; PyTorch deprecates it: use `interpolate`."""
+    """Images resized with `align_corners`; PyTorch deprecates it: use `interpolate`.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.upsample_bilinear(cf.ones(1, 1, 2, 2), scale_factor=2).shape
+    (1, 1, 4, 4)
+    """
     return upsample(input, size, scale_factor, "bilinear", True)
 
 
@@ -47,7 +62,13 @@ def _with_indices(pool: Any) -> Any:
 
     name = getattr(pool, "name", None) or pool.__name__
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
-    with_indices.__doc__ = f"`{name}` with `return_indices=True`."
+    dims = ", ".join(["1", "2"] + ["4"] * int(name[-2]))
+    sizes = "2" if "adaptive" in name else "2, 2"  # of the window, and its step or the output
+    with_indices.__doc__ = (
+        f"`{name}` with `return_indices=True`.\n\n>>> import contraflow as cf\n"
+        f">>> values, indices = cf.nn.functional.{name}_with_indices(cf.ones({dims}), {sizes})\n"
+        f">>> values.shape == indices.shape\nTrue\n"
+    )
     return with_indices
 
 

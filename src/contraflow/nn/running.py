@@ -40,6 +40,12 @@ def batch_norm(
 
     In training the statistics are the batch's, and the running ones, where given, move towards
     them by `momentum`, in place; otherwise they are the running ones.
+
+    >>> import contraflow as cf
+    >>> x = cf.tensor([[1.0, 4.0], [3.0, 8.0]])
+    >>> cf.nn.functional.batch_norm(x, None, None, training=True)
+    tensor([[-1.0000, -1.0000],
+            [ 1.0000,  1.0000]])
     """
     if input.ndim < 2:
         raise ValueError(
@@ -88,6 +94,10 @@ def instance_norm(
 
     The statistics are each sample's, and the running ones, where given, move towards their mean
     over the batch, in place; without `use_input_stats` they are the running ones.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.instance_norm(cf.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)

@@ -48,7 +48,13 @@ def max_unpool1d(
     padding: int | tuple[int, ...] = 0,
     output_size: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Largest elements [n, c, l] put back where max_pool1d found them, zeros elsewhere."""
+    """Largest elements [n, c, l] put back where max_pool1d found them, zeros elsewhere.
+
+    >>> import contraflow as cf
+    >>> pooled, indices = cf.nn.functional.max_pool1d_with_indices(cf.tensor([[1.0, 3.0]]), 2)
+    >>> cf.nn.functional.max_unpool1d(pooled, indices, 2)
+    tensor([[0., 3.]])
+    """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -61,7 +67,13 @@ def max_unpool2d(
     padding: int | tuple[int, ...] = 0,
     output_size: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Largest elements [n, c, h, w] put back where max_pool2d found them, zeros elsewhere."""
+    """Largest elements [n, c, h, w] put back where max_pool2d found them, zeros elsewhere.
+
+    >>> import contraflow as cf
+    >>> pooled, indices = cf.nn.functional.max_pool2d_with_indices(cf.ones(1, 4, 4), 2)
+    >>> cf.nn.functional.max_unpool2d(pooled, indices, 2).shape
+    (1, 4, 4)
+    """
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -74,5 +86,11 @@ def max_unpool3d(
     padding: int | tuple[int, ...] = 0,
     output_size: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Largest elements [n, c, d, h, w] put back where max_pool3d found them, zeros elsewhere."""
+    """Largest elements [n, c, d, h, w] put back where max_pool3d found them, zeros elsewhere.
+
+    >>> import contraflow as cf
+    >>> pooled, indices = cf.nn.functional.max_pool3d_with_indices(cf.ones(1, 4, 4, 4), 2)
+    >>> cf.nn.functional.max_unpool3d(pooled, indices, 2).shape
+    (1, 4, 4, 4)
+    """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

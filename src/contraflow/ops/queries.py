@@ -23,40 +23,78 @@ from contraflow.tensors.tensor import Tensor
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether something is a tensor."""
+    """Whether something is a tensor.
+
+    >>> import contraflow as cf
+    >>> cf.is_tensor(cf.ones(2)), cf.is_tensor([1.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: object) -> bool:
-    """Whether something is the memory behind tensors."""
+    """Whether something is the memory behind tensors.
+
+    >>> import contraflow as cf
+    >>> cf.is_storage(cf.ones(2))
+    False
+    """
     return isinstance(obj, Storage)
 
 
-def _question(name: str, doc: str) -> Any:
+def _question(name: str, doc: str, argument: str = "cf.ones(2)", answer: str = "False") -> Any:
     def ask(input: Tensor) -> Any:
         return getattr(input, name)()
 
     ask.__name__ = ask.__qualname__ = name
-    ask.__doc__ = doc
+    ask.__doc__ = _with_example(doc, name, argument, answer)
     return public(ask)
 
 
-is_floating_point = _question("is_floating_point", "Whether a tensor has a floating-point dtype.")
+def _with_example(doc: str, name: str, argument: str, answer: str) -> str:
+    """A docstring with one call and what it gives."""
+    return f"{doc}\n\n>>> import contraflow as cf\n>>> cf.{name}({argument})\n{answer}\n"
+
+
+is_floating_point = _question(
+    "is_floating_point", "Whether a tensor has a floating-point dtype.", "cf.ones(2)", "True"
+)
 is_complex = _question("is_complex", "Whether a tensor has a complex dtype: none has.")
-is_signed = _question("is_signed", "Whether the dtype of a tensor holds negative numbers.")
-is_nonzero = _question("is_nonzero", "Whether the one element of a tensor is not zero.")
+is_signed = _question(
+    "is_signed", "Whether the dtype of a tensor holds negative numbers.", "cf.ones(2)", "True"
+)
+is_nonzero = _question(
+    "is_nonzero", "Whether the one element of a tensor is not zero.", "cf.tensor([2.0])", "True"
+)
 is_conj = _question("is_conj", "Whether elements are conjugated when they are read: never.")
 is_neg = _question("is_neg", "Whether elements are negated when they are read: never.")
 is_inference = _question("is_inference", "Whether a tensor was made in inference mode.")
-get_device = _question("get_device", "The index of a tensor's device, -1 for the cpu.")
-numel = _question("numel", "The number of elements of a tensor.")
-detach = _question("detach", "The elements of a tensor outside of the graph.")
-detach_ = _question("detach_", "Detach a tensor from the graph, in place.")
+get_device = _question(
+    "get_device", "The index of a tensor's device, -1 for the cpu.", "cf.ones(2)", "-1"
+)
+numel = _question("numel", "The number of elements of a tensor.", "cf.ones(2, 3)", "6")
+detach = _question(
+    "detach",
+    "The elements of a tensor outside of the graph.",
+    "cf.ones(2, requires_grad=True)",
+    "tensor([1., 1.])",
+)
+detach_ = _question(
+    "detach_",
+    "Detach a tensor from the graph, in place.",
+    "cf.ones(2, requires_grad=True)",
+    "tensor([1., 1.])",
+)
 
 
 @public
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape."""
+    """Whether two tensors have the same shape.
+
+    >>> import contraflow as cf
+    >>> cf.is_same_size(cf.ones(2, 3), cf.zeros(2, 3))
+    True
+    """
     return input.is_same_size(other)
 
 
@@ -109,7 +147,7 @@ def _real(name: str, doc: str) -> Any:
         return input
 
     same.__name__ = same.__qualname__ = name
-    same.__doc__ = doc
+    same.__doc__ = _with_example(doc, name, "cf.ones(2)", "tensor([1., 1.])")
     return same
 
 
@@ -126,7 +164,13 @@ def isreal(input: Tensor) -> Tensor:
 
 @public
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dims exchanged."""
+    """The last two dims exchanged.
+
+    >>> import contraflow as cf
+    >>> cf.adjoint(cf.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
     return input.mT
 
 
@@ -224,7 +268,13 @@ class FractionExponent(NamedTuple):
 
 @public
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The pseudo-inverse of matrices; see `linalg.pinv`."""
+    """The pseudo-inverse of matrices; see `linalg.pinv`.
+
+    >>> import contraflow as cf
+    >>> cf.pinverse(cf.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     out: Tensor = pinv(input, rtol=rcond)
     return out
 
@@ -254,7 +304,12 @@ def triangular_solve(
 
 @public
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    """The root of the sum of squares over dims, all of them by default."""
+    """The root of the sum of squares over dims, all of them by default.
+
+    >>> import contraflow as cf
+    >>> cf.frobenius_norm(cf.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5.)
+    """
     dims = tuple(range(input.ndim)) if dim in ((), [], None) else dim
     out: Tensor = vector_norm(input, 2, dims, keepdim)
     return out
@@ -262,14 +317,24 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tenso
 
 @public
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
-    """The sum of the singular values of matrices."""
+    """The sum of the singular values of matrices.
+
+    >>> import contraflow as cf
+    >>> cf.nuclear_norm(cf.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
     out: Tensor = matrix_norm(input, "nuc", tuple(dim) or (-2, -1), keepdim)
     return out
 
 
 @public
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norms over all dims but one, which has size 1 for the others."""
+    """The norms over all dims but one, which has size 1 for the others.
+
+    >>> import contraflow as cf
+    >>> cf.norm_except_dim(cf.ones(2, 3), 2, 0).shape
+    (2, 1)
+    """
     if dim == -1:
         whole: Tensor = vector_norm(v, pow)
         return whole

@@ -119,7 +119,16 @@ class Adam(_TwoMeans):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameters and leaves the gradient alone."""
+    """Adam whose weight decay shrinks the parameters and leaves the gradient alone.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.AdamW([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -140,7 +149,16 @@ class AdamW(Adam):
 
 
 class NAdam(_TwoMeans):
-    """Adam with Nesterov's momentum, whose weight grows with the steps by `momentum_decay`."""
+    """Adam with Nesterov's momentum, whose weight grows with the steps by `momentum_decay`.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.NAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -190,7 +208,16 @@ class NAdam(_TwoMeans):
 
 
 class RAdam(_TwoMeans):
-    """Rectified Adam: steps are scaled only once the mean of squares has enough samples."""
+    """Rectified Adam: steps are scaled only once the mean of squares has enough samples.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.RAdam([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -233,7 +260,16 @@ class RAdam(_TwoMeans):
 
 
 class Adamax(_Averaging):
-    """Adam with a decaying maximum of |gradient| in place of the root of the mean square."""
+    """Adam with a decaying maximum of |gradient| in place of the root of the mean square.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.Adamax([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,

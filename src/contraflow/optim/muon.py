@@ -28,6 +28,14 @@ class Muon(Optimizer):
     O comes from `ns_steps` steps of a Newton-Schulz iteration in bfloat16. `adjust_lr_fn` says how
     the rate depends on the shape: "original" keeps the change of outputs, "match_rms_adamw" gives
     steps of AdamW's size. Biases, norms and embeddings belong to another optimizer.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.eye(2))
+    >>> optimizer = cf.optim.Muon([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> bool((w.diagonal() < 1).all())
+    True
     """
 
     def __init__(

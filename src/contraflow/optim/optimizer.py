@@ -112,6 +112,11 @@ class Optimizer(HookedOptimizer):
     `params` is an iterable of tensors, or of dicts that each hold "params" and the
     hyper-parameters in which that group differs from `defaults`. Groups and state may be changed or
     replaced between steps; new ones are checked and completed at once.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(2))], lr=0.1)
+    >>> isinstance(optimizer, cf.optim.Optimizer)
+    True
     """
 
     state: States

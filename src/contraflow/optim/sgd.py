@@ -96,7 +96,16 @@ class SGD(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Averaged stochastic gradient descent: `ax` in the state is the mean from step `t0` on."""
+    """Averaged stochastic gradient descent: `ax` in the state is the mean from step `t0` on.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.ASGD([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,

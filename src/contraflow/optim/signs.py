@@ -70,7 +70,16 @@ class Lion(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps whose sizes grow while a gradient keeps its sign, and shrink when it changes."""
+    """Steps whose sizes grow while a gradient keeps its sign, and shrink when it changes.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.Rprop([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,

@@ -23,7 +23,16 @@ from contraflow.tensors.tensor import Tensor
 
 
 class Adagrad(Optimizer):
-    """p -= lr * gradient / (sqrt(sum of squares) + eps), with a rate that decays by `lr_decay`."""
+    """p -= lr * gradient / (sqrt(sum of squares) + eps), with a rate that decays by `lr_decay`.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.Adagrad([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -66,7 +75,16 @@ class Adagrad(Optimizer):
 
 class Adadelta(Optimizer):
     """Steps with the units of the parameters: the gradient times sqrt(mean square of steps) /
-    sqrt(mean square of gradients)."""
+    sqrt(mean square of gradients).
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.Adadelta([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
+    """
 
     def __init__(
         self,
@@ -116,6 +134,14 @@ class RMSprop(Optimizer):
     """p -= lr * gradient / (sqrt(mean of squares) + eps), or momentum of these steps.
 
     `centered` subtracts the square of the mean gradient: the variance in place of the mean square.
+
+    >>> import contraflow as cf
+    >>> w = cf.nn.Parameter(cf.tensor([1.0]))
+    >>> optimizer = cf.optim.RMSprop([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.item() < 1
+    True
     """
 
     def __init__(

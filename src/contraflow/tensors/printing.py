@@ -69,13 +69,24 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """How tensors print now."""
+    """How tensors print now.
+
+    >>> import contraflow as cf
+    >>> cf.get_printoptions()["precision"]
+    4
+    """
     return _options._asdict()
 
 
 @contextlib.contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
-    """Print as `set_printoptions(**options)` says, until the end of the with-block."""
+    """Print as `set_printoptions(**options)` says, until the end of the with-block.
+
+    >>> import contraflow as cf
+    >>> with cf.printoptions(precision=2):
+    ...     print(cf.tensor([0.12345]))
+    tensor([0.12])
+    """
     global _options
     before = _options
     set_printoptions(**options)

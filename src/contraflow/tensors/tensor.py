@@ -378,7 +378,12 @@ class Tensor(TensorElements):
 
     @public
     def equal(self, other: Tensor) -> bool:
-        """Whether another tensor has the same shape and the same elements."""
+        """Whether another tensor has the same shape and the same elements.
+
+        >>> import contraflow as cf
+        >>> cf.equal(cf.ones(2), cf.ones(2))
+        True
+        """
         return self.shape == other.shape and bool(core.eq(self, other).all())
 
     @public
@@ -386,7 +391,12 @@ class Tensor(TensorElements):
         self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8,
         equal_nan: bool = False,
     ) -> bool:  # fmt: skip
-        """Whether every element differs from the other's by at most atol + rtol |other|."""
+        """Whether every element differs from the other's by at most atol + rtol |other|.
+
+        >>> import contraflow as cf
+        >>> cf.allclose(cf.tensor([1.0, 2.0]), cf.tensor([1.0, 2.0000001]))
+        True
+        """
         return bool(core.isclose(self, other, rtol, atol, equal_nan).all())
 
     def __contains__(self, value: Any) -> bool:

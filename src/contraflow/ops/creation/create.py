@@ -151,7 +151,12 @@ def zeros(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    >>> import contraflow as cf
+    >>> cf.zeros(2, dtype=cf.int64)
+    tensor([0, 0])
+    """
     dtype = dtype or dtypes.get_default_dtype()
     return _constant("zeros", size, 0, dtype, device, requires_grad)
 
@@ -161,7 +166,13 @@ def ones(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> import contraflow as cf
+    >>> cf.ones(2, 3)
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]])
+    """
     dtype = dtype or dtypes.get_default_dtype()
     return _constant("ones", size, 1, dtype, device, requires_grad)
 
@@ -171,7 +182,12 @@ def empty(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written to. It starts with zeros: nothing here is undefined."""
+    """A tensor to be written to. It starts with zeros: nothing here is undefined.
+
+    >>> import contraflow as cf
+    >>> cf.empty(2, 3).shape
+    (2, 3)
+    """
     dtype = dtype or dtypes.get_default_dtype()
     return _constant("empty", size, 0, dtype, device, requires_grad)
 
@@ -181,7 +197,12 @@ def full_like(
     input: Tensor, fill_value: Number | Tensor, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A constant with the shape and dtype of `input`."""
+    """A constant with the shape and dtype of `input`.
+
+    >>> import contraflow as cf
+    >>> cf.full_like(cf.ones(2), 7.0)
+    tensor([7., 7.])
+    """
     dtype = dtype or input.dtype
     device = device or input.storage.device
     return _constant("full_like", input.shape, fill_value, dtype, device, requires_grad)
@@ -192,7 +213,12 @@ def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Zeros with the shape and dtype of `input`."""
+    """Zeros with the shape and dtype of `input`.
+
+    >>> import contraflow as cf
+    >>> cf.zeros_like(cf.ones(2))
+    tensor([0., 0.])
+    """
     dtype = dtype or input.dtype
     device = device or input.storage.device
     return _constant("zeros_like", input.shape, 0, dtype, device, requires_grad)
@@ -203,7 +229,12 @@ def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Ones with the shape and dtype of `input`."""
+    """Ones with the shape and dtype of `input`.
+
+    >>> import contraflow as cf
+    >>> cf.ones_like(cf.zeros(2))
+    tensor([1., 1.])
+    """
     dtype = dtype or input.dtype
     device = device or input.storage.device
     return _constant("ones_like", input.shape, 1, dtype, device, requires_grad)
@@ -214,7 +245,12 @@ def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written to, with the shape and dtype of `input`. It starts with zeros."""
+    """A tensor to be written to, with the shape and dtype of `input`. It starts with zeros.
+
+    >>> import contraflow as cf
+    >>> cf.empty_like(cf.ones(2, 3)).shape
+    (2, 3)
+    """
     dtype = dtype or input.dtype
     device = device or input.storage.device
     return _constant("empty_like", input.shape, 0, dtype, device, requires_grad)
@@ -380,7 +416,15 @@ def tensor(
     data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A new tensor with a copy of `data`: numbers, nested lists, NumPy arrays or tensors."""
+    """A new tensor with a copy of `data`: numbers, nested lists, NumPy arrays or tensors.
+
+    >>> import contraflow as cf
+    >>> cf.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    >>> cf.tensor([1.0, 2.0], requires_grad=True)
+    tensor([1., 2.], requires_grad=True)
+    """
     return Tensor.of_data("tensor", data, dtype, device, requires_grad)
 
 
@@ -434,7 +478,16 @@ def _adopted(array: np.ndarray, device: str, exchange: devices.MemoryExchange) -
 
 @public
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares memory with a NumPy array."""
+    """A tensor that shares memory with a NumPy array.
+
+    >>> import contraflow as cf
+    >>> import numpy as np
+    >>> array = np.zeros(2)
+    >>> shared = cf.from_numpy(array)
+    >>> array[0] = 5
+    >>> shared
+    tensor([5., 0.], dtype=contraflow.float64)
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: expected a NumPy array, not {type(array).__name__}.")
     if not array.flags.writeable:
@@ -478,7 +531,12 @@ def from_dlpack(x: Any, *, device: Device | str | None = None, copy: bool | None
 
 @public
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """`data` as a tensor, sharing memory where that is possible."""
+    """`data` as a tensor, sharing memory where that is possible.
+
+    >>> import contraflow as cf
+    >>> cf.as_tensor([1.0, 2.0])
+    tensor([1., 2.])
+    """
     there = devices.find("as_tensor", device)
     if isinstance(data, Tensor):
         moved = data if device is None else data.to(there)

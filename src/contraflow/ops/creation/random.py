@@ -177,7 +177,12 @@ def rand(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Random numbers, uniform in [0, 1)."""
+    """Random numbers, uniform in [0, 1).
+
+    >>> import contraflow as cf
+    >>> cf.rand(2, 3).shape
+    (2, 3)
+    """
     dtype = check_floating("rand", dtype, device, requires_grad)
     drawn = draw(uniform, shape_of("rand", size), dtype, generator, device=device)
     return finish(drawn, requires_grad)
@@ -188,7 +193,12 @@ def randn(
     *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Random numbers, standard normal."""
+    """Random numbers, standard normal.
+
+    >>> import contraflow as cf
+    >>> cf.randn(2, 3).shape
+    (2, 3)
+    """
     dtype = check_floating("randn", dtype, device, requires_grad)
     drawn = draw(normal, shape_of("randn", size), dtype, generator, device=device)
     return finish(drawn, requires_grad)

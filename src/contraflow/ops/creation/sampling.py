@@ -39,7 +39,12 @@ def rand_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Random numbers, uniform in [0, 1), with the shape and dtype of `input`."""
+    """Random numbers, uniform in [0, 1), with the shape and dtype of `input`.
+
+    >>> import contraflow as cf
+    >>> cf.rand_like(cf.ones(2, 3)).shape
+    (2, 3)
+    """
     dtype = check_floating("rand_like", dtype or input.dtype, device, requires_grad)
     return finish(draw(uniform, input.shape, dtype, generator, device=device), requires_grad)
 
@@ -49,7 +54,12 @@ def randn_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False, generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Random numbers, standard normal, with the shape and dtype of `input`."""
+    """Random numbers, standard normal, with the shape and dtype of `input`.
+
+    >>> import contraflow as cf
+    >>> cf.randn_like(cf.ones(2, 3)).shape
+    (2, 3)
+    """
     dtype = check_floating("randn_like", dtype or input.dtype, device, requires_grad)
     drawn = draw(standard_normal, input.shape, dtype, generator, device=device)
     return finish(drawn, requires_grad)
@@ -114,7 +124,12 @@ def randint_like(
     device: Device | str | None = None, requires_grad: bool = False,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Random integers in [low, high), or in [0, low), with the shape and dtype of `input`."""
+    """Random integers in [low, high), or in [0, low), with the shape and dtype of `input`.
+
+    >>> import contraflow as cf
+    >>> cf.randint_like(cf.ones(2), 1)
+    tensor([0., 0.])
+    """
     dtype = check_options("randint_like", dtype or input.dtype, device, requires_grad)
     drawn = _integers("randint_like", low, high, input.shape, dtype, generator, device)
     return finish(drawn, requires_grad)

@@ -539,6 +539,10 @@ def gumbel_softmax(
 
     With `hard` it is one-hot, and its gradient is that of the soft sample. `eps` is unused, as in
     PyTorch.
+
+    >>> import contraflow as cf
+    >>> cf.nn.functional.gumbel_softmax(cf.zeros(2, 3), hard=True).sum(-1)
+    tensor([1., 1.])
     """
     # -log(1 - u) is exponential, and minus its logarithm has Gumbel's distribution; u = 0 would
     # give infinity.

@@ -450,7 +450,13 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with a given distance function."""
+    """`triplet_margin_loss` with a given distance function.
+
+    >>> import contraflow as cf
+    >>> x, y, z = cf.zeros(1, 2), cf.ones(1, 2), 3 * cf.ones(1, 2)
+    >>> cf.nn.functional.triplet_margin_with_distance_loss(x, y, z)
+    tensor(0.)
+    """
     name = "triplet_margin_with_distance_loss"
     if margin <= 0:
         raise ValueError(f"{name}: margin is {margin}; it must be positive.")
