@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from contraflow.errors import DeviceError
+
 
 class IndexOutOfRange(IndexError):
     """An index that a kernel found out of range; `line` is the tape line it belongs to."""
@@ -12,6 +14,14 @@ class IndexOutOfRange(IndexError):
     def __init__(self, value: int, line: int) -> None:
         super().__init__(f"index {value} is out of range")
         self.value, self.line = value, line
+
+
+class StepRefused(DeviceError):
+    """A device cannot run a step of a plan; `line` is the tape line it belongs to."""
+
+    def __init__(self, problem: str, line: int) -> None:
+        super().__init__(problem)
+        self.line = line
 
 
 class LateFailure(NamedTuple):

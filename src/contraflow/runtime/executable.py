@@ -24,7 +24,7 @@ from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, TapeLine, Value, unnamed
-from contraflow.devices.failures import LateFailure
+from contraflow.devices.failures import LateFailure, StepRefused
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_lines
@@ -171,7 +171,10 @@ class Native:
         clock.note("fuse")
         self.plan, self.words = make_plan(self.tape, self.fused, host, self.device.limits)
         clock.note("plan")
-        self.program = self.device.load(self.plan)
+        try:
+            self.program = self.device.load(self.plan)
+        except StepRefused as error:
+            raise DeviceError(self.tape.lines[error.line].blame(str(error))) from None
         clock.note("compile")
         self.temporary_bytes = self.plan.arena_bytes
         self.fixed_from = len(self.inputs.arrays)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from contraflow.compiler.kernel import Contraction, KernelCall, Loops, part_length
 from contraflow.compiler.plan import Binding, KernelStep, Slot
+from contraflow.devices.failures import StepRefused
 from contraflow.devices.webgpu.buffers import element_bytes
 from contraflow.dtypes import float32
-from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
 from contraflow.render.clike import source
 
@@ -97,10 +97,11 @@ def _parts(step: PartStep, slots: Sequence[Slot], most: int) -> Iterator[PartSte
     worst = max(large, key=lambda i: large[i])
     found = _halves(step, worst)
     if found is None:
-        raise DeviceError(
-            f"webgpu: a kernel needs {large[worst]:,} bytes of one tensor at a time, and this "
-            f"adapter lets it have {most:,}. Use smaller batches, parts of the tensor, or the cpu: "
-            "device='cpu'."
+        raise StepRefused(
+            f"its kernel needs {large[worst]:,} bytes of one tensor at a time, and this adapter of "
+            f"webgpu lets it have {most:,}. Use smaller batches, parts of the tensor, or the cpu: "
+            "device='cpu'",
+            step.line,
         )
     for half in found:
         yield from _parts(half, slots, most)
