@@ -210,6 +210,15 @@ class ThreadState:
         self.saved_hooks, self.autocast, self.device = saved_hooks, autocast, device
         self.nearby: dict[str | None, ThreadState] | None = None  # copies for other devices
 
+    def __eq__(self, other: object) -> bool:
+        """Whether another state has the same fields, whatever copies for devices each has made."""
+        fields = [name for name in self.__slots__ if name != "nearby"]
+        return isinstance(other, ThreadState) and all(
+            getattr(self, name) == getattr(other, name) for name in fields
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def replaced(self, fields: Mapping[str, Any]) -> ThreadState:
         """A copy with other values for some fields; one for a device is made once, since ops on
         devices need it all the time."""
