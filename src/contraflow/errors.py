@@ -231,6 +231,23 @@ def retold(
     return new
 
 
+def hide_frames(error: Exception) -> None:
+    """Hide the frames of this package and NumPy, for an error whose text says what is wrong.
+
+    Other errors keep theirs: they may be faults of this package. The user's frames stay.
+    """
+    if not error.args or not re.match(_OURS, str(error.args[0])):
+        return
+    shown, at = [], error.__traceback__
+    while at is not None:
+        if not at.tb_frame.f_code.co_filename.startswith(_INSIDE):
+            shown.append(at)
+        at = at.tb_next
+    for above, below in zip(shown, [*shown[1:], None]):
+        above.tb_next = below
+    error.__traceback__ = shown[0] if shown else None
+
+
 def _raised_inside(traceback: TracebackType | None) -> bool:
     """Whether only frames of this package and NumPy are below the one that caught the error."""
     while traceback is not None:

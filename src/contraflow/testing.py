@@ -41,12 +41,22 @@ def _comparable(array: np.ndarray) -> np.ndarray:
 
 
 def assert_close(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    *,
+    equal_nan: bool = True,
+    check_dtype: bool = True,
+    check_device: bool = False,
+    msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Raise AssertionError unless both have one shape and |actual - expected| is small.
 
     Small is `atol + rtol * |expected|`, from the looser dtype of the two unless given. NaN equals
-    NaN. Two tensors must have the same dtype; with an array or a number only values count.
+    NaN and devices may differ, unless told otherwise; PyTorch's defaults are the opposite. Two
+    tensors must have the same dtype unless told otherwise; with an array or a number only values
+    count. `msg` replaces the text of the error, or is a function of it.
 
     >>> import contraflow as cf
     >>> assert_close(cf.tensor([1.0, 2.0]), cf.tensor([1.0, 2.5]))
@@ -56,15 +66,34 @@ not 2.5; the difference 0.5 exceeds 1e-05 + 2e-06 * |expected|.
     """
     made_by = getattr(actual, "node", None)
     start = f"assert_close({made_by.name})" if made_by is not None else "assert_close"
+    problem = _difference(start, actual, expected, (rtol, atol), equal_nan, check_dtype)
+    places = [x.device for x in (actual, expected) if isinstance(x, Tensor)]
+    if check_device and len({str(place) for place in places}) > 1:
+        problem = f"{start}: device {places[0]} is not {places[1]}."
+    if problem is not None:
+        raise AssertionError(problem if msg is None else msg(problem) if callable(msg) else msg)
+
+
+def _difference(
+    start: str,
+    actual: Any,
+    expected: Any,
+    tolerances: tuple[float | None, float | None],
+    equal_nan: bool,
+    check_dtype: bool,
+) -> str | None:
+    """The sentence that says how two values differ, if they do."""
+    rtol, atol = tolerances
     a, b = _array(actual), _array(expected)
     types = dtypes.from_numpy(a.dtype), dtypes.from_numpy(b.dtype)
     if a.shape != b.shape:
-        raise AssertionError(
+        return (
             f"{start}: {describe_spec(types[0], a.shape)} is not {describe_spec(types[1], b.shape)}"
             f": the shapes differ."
         )
-    if isinstance(actual, Tensor) and isinstance(expected, Tensor) and types[0] is not types[1]:
-        raise AssertionError(f"{start}: dtype {types[0]} is not {types[1]}.")
+    tensors = isinstance(actual, Tensor) and isinstance(expected, Tensor)
+    if tensors and check_dtype and types[0] is not types[1]:
+        return f"{start}: dtype {types[0]} is not {types[1]}."
     relative, absolute = tolerance(*types)
     relative, absolute = relative if rtol is None else rtol, absolute if atol is None else atol
     a, b = _comparable(a), _comparable(b)
@@ -72,16 +101,17 @@ not 2.5; the difference 0.5 exceeds 1e-05 + 2e-06 * |expected|.
         difference = np.abs(np.subtract(a, b, dtype=np.float64))
         allowed = absolute + relative * np.abs(b, dtype=np.float64)
         # Not finite on either side: only the very same value will do.
-        same = (a == b) | ((a != a) & (b != b))
+        same = (a == b) | ((a != a) & (b != b) & equal_nan)
         bad = ~same & ~(difference <= np.where(np.isfinite(allowed), allowed, -1.0))
-    if bad.any():
-        excess = np.where(bad, np.nan_to_num(difference, nan=np.inf), -1.0)
-        at = tuple(int(i) for i in np.unravel_index(np.argmax(excess), a.shape))
-        raise AssertionError(
-            f"{start}: {int(bad.sum())} of {a.size} elements of "
-            f"{describe_spec(types[0], a.shape)} differ, the most at {at}: {a[at]} is not {b[at]}; "
-            f"the difference {difference[at]:.3g} exceeds {absolute:g} + {relative:g} * |expected|."
-        )
+    if not bad.any():
+        return None
+    excess = np.where(bad, np.nan_to_num(difference, nan=np.inf), -1.0)
+    at = tuple(int(i) for i in np.unravel_index(np.argmax(excess), a.shape))
+    return (
+        f"{start}: {int(bad.sum())} of {a.size} elements of "
+        f"{describe_spec(types[0], a.shape)} differ, the most at {at}: {a[at]} is not {b[at]}; "
+        f"the difference {difference[at]:.3g} exceeds {absolute:g} + {relative:g} * |expected|."
+    )
 
 
 def make_inputs(sample: Sample, seed: int = 0, dtype: DType | None = None) -> tuple[Any, ...]:

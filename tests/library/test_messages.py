@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import traceback
 
 import pytest
 
@@ -71,3 +73,32 @@ def test_signatures_are_those_of_the_call() -> None:
     assert "dim" in inspect.signature(cf.sum).parameters
     for op in cf.ops.REGISTRY.values():
         inspect.signature(op)
+
+
+def test_a_traceback_has_the_users_frames_alone() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(2, 3), nn.Linear(4, 1))
+
+        def forward(self, x: cf.Tensor) -> cf.Tensor:
+            return self.layers(x)
+
+    with pytest.raises(ValueError, match="linear: ") as caught:
+        nn.Sequential(Block())(cf.ones(1, 2))
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.name for frame in frames] == [
+        "test_a_traceback_has_the_users_frames_alone", "forward",
+    ]  # fmt: skip
+    assert {frame.filename for frame in frames} == {__file__}
+
+
+def test_a_fault_of_ours_keeps_its_frames() -> None:
+    class Faulty(nn.Module):
+        def forward(self, x: cf.Tensor) -> cf.Tensor:
+            return json.loads("{")
+
+    with pytest.raises(ValueError, match="Expecting property name") as caught:
+        nn.Sequential(Faulty())(cf.ones(1))
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names.count("__call__") == 2

@@ -101,3 +101,17 @@ def test_float_functional_computes_with_floats() -> None:
     assert marks.cat([x, y]).tolist() == [1.0, -2.0, 3.0, 1.0]
     with pytest.raises(RuntimeError, match="FloatFunctional: call one of its methods"):
         marks(x)
+
+
+def test_assert_close_takes_what_pytorchs_takes() -> None:
+    x, nan = cf.ones(2), cf.tensor([1.0, float("nan")])
+    assert_close(x, x.double(), check_dtype=False)
+    assert_close(nan, nan)
+    with pytest.raises(AssertionError, match="dtype float32 is not float64"):
+        assert_close(x, x.double())
+    with pytest.raises(AssertionError, match="1 of 2 elements"):
+        assert_close(nan, nan, equal_nan=False)
+    with pytest.raises(AssertionError, match=r"^mine$"):
+        assert_close(x, 2 * x, msg="mine")
+    with pytest.raises(AssertionError, match=r"^mine: assert_close.*: 2 of 2 elements"):
+        assert_close(x, 2 * x, msg=lambda text: f"mine: {text}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 from contraflow import threads
 from contraflow.autograd.modes import no_grad
 from contraflow.dtypes import bfloat16, float16, float32, float64
-from contraflow.errors import describe
+from contraflow.errors import describe, hide_frames
 from contraflow.nn.call import EVERY, ForwardHook, call_hooked, has_hooks, note_module
 from contraflow.nn.load import EXTRA_STATE, IncompatibleKeys, load_state
 from contraflow.nn.parameter import Buffer, Parameter, is_lazy
@@ -110,6 +110,7 @@ class Module:
                 return self.forward(*args, **kwargs)
             except (ValueError, TypeError, IndexError) as error:
                 note_module(error, self)
+                hide_frames(error)
                 raise
 
     def hook_tables(self) -> dict[str, dict[int, Any]]:
