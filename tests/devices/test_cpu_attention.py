@@ -15,7 +15,8 @@ from contraflow.autograd import grad
 from contraflow.devices.cpu.device import ATTENTION_COLUMNS, ATTENTION_ROWS
 from contraflow.testing import assert_close
 
-LONG = ATTENTION_ROWS + 5
+CAUSAL, FULL = ATTENTION_ROWS
+LONG = CAUSAL + 5
 
 
 def drawn(seed: int, *shape: int, dtype: Any = cf.float64) -> cf.Tensor:
@@ -82,20 +83,30 @@ def test_bits_do_not_depend_on_threads(columns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("queries", "keys", "columns", "kernel"),
+    ("queries", "keys", "columns", "causal", "kernel"),
     [
-        (LONG, LONG, 16, True),
-        (LONG, ATTENTION_ROWS - 1, 16, False),
-        (1, LONG, 16, False),
-        (LONG, LONG, ATTENTION_COLUMNS + 1, False),
+        (CAUSAL, CAUSAL, 16, True, True),
+        (CAUSAL, CAUSAL - 1, 16, True, False),
+        (CAUSAL - 1, CAUSAL, 16, True, False),
+        (FULL, FULL, 16, False, True),
+        (1, FULL, 16, False, False),
+        (FULL, FULL - 1, 16, False, False),
+        (CAUSAL, CAUSAL, ATTENTION_COLUMNS + 1, True, False),
     ],
 )
-def test_sizes_decide(queries: int, keys: int, columns: int, kernel: bool) -> None:
+def test_sizes_decide(queries: int, keys: int, columns: int, causal: bool, kernel: bool) -> None:
     q, k = drawn(4, 2, queries, columns), drawn(5, 2, keys, columns)
-    run = cf.compile(F.scaled_dot_product_attention)
-    out = run(q, k, k)
+    run = cf.compile(lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=causal))
+    out = run(q, k)
     assert bool(attention_kernels(run)) == kernel
-    assert_close(out, cf.softmax(q @ k.mT / columns**0.5, -1) @ k)
+    assert_close(out, softened(q, k, causal) @ k)
+
+
+def softened(q: cf.Tensor, k: cf.Tensor, causal: bool) -> cf.Tensor:
+    """The weights, written out."""
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    hidden = cf.ones(*scores.shape[-2:], dtype=cf.bool).triu(1)
+    return cf.softmax(scores.masked_fill(hidden, -float("inf")) if causal else scores, -1)
 
 
 def test_double_backward() -> None:
@@ -137,9 +148,9 @@ def test_half_precision(dtype: Any) -> None:
 
 def test_operands_that_broadcast() -> None:
     q, k, v = drawn(10, 2, 4, LONG, 8), drawn(11, 2, 1, LONG, 8), drawn(12, LONG, 8)
-    out = F.scaled_dot_product_attention(q, k, v)
-    assert_close(out, cf.softmax(q @ k.mT / 8**0.5, -1) @ v)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert_close(out, softened(q, k, True) @ v)
     shared = F.scaled_dot_product_attention(
-        q, k.expand(2, 2, LONG, 8), v.expand(2, 2, LONG, 8), enable_gqa=True
+        q, k.expand(2, 2, LONG, 8), v.expand(2, 2, LONG, 8), is_causal=True, enable_gqa=True
     )
     assert_close(shared, out)

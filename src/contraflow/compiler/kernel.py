@@ -77,9 +77,9 @@ class Limits(NamedTuple):
     # The kinds that not every device has: scatter, scan, sort, which run on the host where they are
     # not named, and attention, which is done by its parts there.
     kernels: frozenset[str] = frozenset()
-    # The fewest queries, and keys, of attention that is one kernel there; with fewer its parts are
-    # as fast. And the most elements that a query or a value may have.
-    attention_rows: int = 0
+    # The fewest queries, and keys, of attention that is one kernel there, with a causal mask and
+    # without one; with fewer its parts are as fast. And the most elements of a query or a value.
+    attention_rows: tuple[int, int] = (0, 0)
     attention_columns: int = 1 << 62
     host: bool = True  # whether programs may have steps that run on the host, in its memory
     lacks: frozenset[str] = frozenset()  # names of dtypes that values cannot have there

@@ -262,13 +262,14 @@ def attention_gradients(query, key, value, g, lse, delta, *, is_causal, scale):
     return tuple(x.to(dtype) for x in found)
 
 
-def _has_kernel(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def _has_kernel(query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> bool:
     """Whether the device in use computes attention without storing weights, for these tensors."""
     limits = devices.lookup(devices.current()).limits
     if "attention" not in limits.kernels or not query.dtype is key.dtype is value.dtype:
         return False
     rows, widths = (query.shape[-2], key.shape[-2]), (query.shape[-1], value.shape[-1])
-    if key.shape[-2] == 0 or min(rows) < limits.attention_rows:
+    causal, full = limits.attention_rows
+    if key.shape[-2] == 0 or min(rows) < (causal if is_causal else full):
         return False
     return min(widths) > 0 and max(widths) <= limits.attention_columns
 
@@ -317,7 +318,7 @@ def scaled_dot_product_attention(
         )
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1])
-    if dropout_p == 0 and attn_mask is None and _has_kernel(query, key, value):
+    if dropout_p == 0 and attn_mask is None and _has_kernel(query, key, value, is_causal):
         lead = broadcast_shapes(
             "scaled_dot_product_attention", [x.shape[:-2] for x in (query, key, value)]
         )

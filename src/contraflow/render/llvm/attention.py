@@ -10,7 +10,8 @@ memory, keys and values are read where they lie, element by element, as a produc
                                                values     V[s, v]  += W[s, l] G[l, v]
 
 An average is scaled anew whenever a block has a larger score than those before it. A causal kernel
-leaves out the keys behind the last query of a block.
+leaves out the keys behind the last query of a block, and of products whose rows are keys, STAIR by
+STAIR of them, the queries before the first.
 
 Every result is a sum over blocks in their order, whose edges are multiples of QUERIES and KEYS. So
 its bits do not depend on how work is cut. A part of the gradients is some heads, if there are
@@ -21,6 +22,8 @@ behind them as the last queries have keys before them, so that parts are even.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +41,7 @@ from contraflow.render.llvm.text import (
 )
 from contraflow.render.llvm.weights import KEYS, QUERIES, WeightRenderer
 
+STAIR = 16  # keys of a causal block that leave out the same queries, which fill whole vectors
 RANGE = 96  # queries or keys of the smallest part of gradients: whole blocks of both
 KEPT_BYTES = 1 << 18  # of the gradients of the keys and values of a head, in scratch memory
 
@@ -150,6 +154,40 @@ class AttentionRenderer(WeightRenderer):
             return list(self.converted)
         return found
 
+    @contextmanager
+    def _stairs(
+        self, function: FunctionText, block: QueryBlock, start: str, count: str
+    ) -> Iterator[tuple[str, str, str]]:
+        """Write a loop over the keys of a block from `start` on: the first of some keys, how many
+        they are, and how many queries of the block see none of them."""
+        if not self.kernel.causal:
+            yield "0", count, "0"
+            return
+        code = function.code()
+        ahead = code.let(f"sub i64 {block.start}, {start}")
+        straight = code.let(f"icmp sle i64 {count}, {ahead}")
+        step = code.let(f"select i1 {straight}, i64 {count}, i64 {STAIR}")
+        with function.loop("0", count, step) as row:
+            code = function.code()
+            rows = self._least(code, code.let(f"sub i64 {count}, {row.index}"), step)
+            before = code.let(f"sub i64 {row.index}, {ahead}")
+            hidden = code.let(f"call i64 @llvm.smax.i64(i64 {before}, i64 0)")
+            yield row.index, rows, hidden
+
+    def _score(
+        self, function: FunctionText, keys: Matrix, queries: Matrix, target: Matrix, depth: str,
+        block: QueryBlock, start: str, count: str,
+    ) -> None:  # fmt: skip
+        """Multiply keys and queries of a block."""
+        with self._stairs(function, block, start, count) as (row, rows, hidden):
+            code = function.code()
+            left = self._moved(code, keys, row, scratch=self.converts)
+            lanes = code.integer("sub", block.filled, hidden)
+            right = queries._replace(start=code.at(queries.start, self.element, hidden))
+            place = self._moved(code, target, row, scratch=True)
+            place = place._replace(start=code.at(place.start, self.element, hidden))
+            self.product(code, left, right, place, (rows, depth, lanes), "false")
+
     def _each(
         self, function: FunctionText, block: QueryBlock, *moves: tuple[Matrix, str, bool]
     ) -> None:
@@ -219,7 +257,8 @@ class AttentionRenderer(WeightRenderer):
                     limit = self._limit(code, block, self.s)
                     count = self._least(code, code.let(f"sub i64 {limit}, {place.index}"), KEYS)
                     key, value = self._keys(code, head, place.index, count)
-                    self.product(code, key, queries, scores, (count, self.e, block.filled), "false")
+                    self._score(function, key, queries, scores, self.e, block, place.index, count)
+                    code = function.code()
                     ahead = code.let(f"sub i64 {block.start}, {place.index}")
                     code.do(
                         f"call void @{self.name}_soften(ptr {scores.start}, ptr {peaks}, "
@@ -347,7 +386,8 @@ class AttentionRenderer(WeightRenderer):
             with function.loop(first, limit, KEYS) as place:
                 code = function.code()
                 count = self._least(code, code.let(f"sub i64 {limit}, {place.index}"), KEYS)
-                key = self._weigh_block(code, head, block, place.index, count)
+                key = self._weigh_block(function, head, block, place.index, count)
+                code = function.code()
                 if self.kernel.part != "key":
                     with function.when(code.let(f"xor i1 {of_keys}, true")):
                         code = function.code()
@@ -356,13 +396,7 @@ class AttentionRenderer(WeightRenderer):
                         self.product(code, key.turned, self.pulls, self.of_queries, sizes, later)
                 if sums:
                     with function.when(all_queries):
-                        code = function.code()
-                        row = code.let(f"sub i64 {place.index}, {first}")
-                        found = (self.pulls, self.scores)
-                        for left, right, total, kept in zip(found, sides, sums, self.kept):
-                            target = self._moved(code, total, row, scratch=True)
-                            sizes = (count, block.size, kept.row)
-                            self.product(code, left, right, target, sizes, "true")
+                        self._add_keys(function, sides, sums, block, place.index, first, count)
             if self.kernel.part != "key":
                 code = function.code()
                 with function.when(code.let(f"xor i1 {of_keys}, true")):
@@ -403,15 +437,34 @@ class AttentionRenderer(WeightRenderer):
         )  # fmt: skip
         return rows
 
+    def _add_keys(
+        self, function: FunctionText, sides: list[Matrix], sums: list[Matrix], block: QueryBlock,
+        start: str, first: str, count: str,
+    ) -> None:  # fmt: skip
+        """Add what a block contributes to the gradients of its keys and values, of which those
+        from `first` on are summed up."""
+        with self._stairs(function, block, start, count) as (row, rows, hidden):
+            code = function.code()
+            place = code.integer("add", row, code.let(f"sub i64 {start}, {first}"))
+            seen = code.integer("sub", block.size, hidden)
+            for left, right, total, kept in zip((self.pulls, self.scores), sides, sums, self.kept):
+                left = self._moved(code, left, row, scratch=True)
+                left = left._replace(start=code.at(left.start, self.element, hidden))
+                right = self._moved(code, right, hidden, scratch=True)
+                target = self._moved(code, total, place, scratch=True)
+                self.product(code, left, right, target, (rows, seen, kept.row), "true")
+
     def _weigh_block(
-        self, code: CodeStretch, head: HeadOperands, block: QueryBlock, start: str, count: str
+        self, function: FunctionText, head: HeadOperands, block: QueryBlock, start: str, count: str
     ) -> Matrix:
         """The weights of a block, and the gradients of its scores; give its keys."""
+        code = function.code()
         found = self._keys(code, head, start, count)
         for rows, columns, target, depth in zip(
             found, self.columns_of, (self.scores, self.pulls), (self.e, self.v)
         ):
-            self.product(code, rows, columns, target, (count, depth, block.filled), "false")
+            self._score(function, rows, columns, target, depth, block, start, count)
+        code = function.code()
         ahead = code.let(f"sub i64 {block.start}, {start}")
         code.do(
             f"call void @{self.name}_weigh(ptr {self.scores.start}, ptr {self.pulls.start}, "
