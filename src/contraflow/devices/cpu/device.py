@@ -13,10 +13,11 @@ from contraflow.devices.cpu.program import CpuProgram, address_of, load
 from contraflow.dtypes import DType
 from contraflow.shapes import Shape
 
-# A kernel of attention computes the weights once more in backward, which is a product more than its
-# parts do. What it does not compute for a causal mask outweighs that from 96 queries on (a block of
-# them has 48), what it does not store from 512 on; measured on Zen 4 with 20 to 64 columns. The
-# scratch memory of its kernels, on the stack of a thread, grows with the columns: 2 MiB for these.
+# A kernel of attention computes the weights once more in backward, which is one more product than
+# its parts have. The half that a causal mask hides outweighs that from 96 queries on (a block has
+# 48), the memory of weights that are not stored from 512 on: measured on Zen 4 with 20 to 64
+# columns. The scratch memory of its kernels, on the stack of a thread, grows with the columns: to
+# 2 MiB for these.
 ATTENTION_ROWS, ATTENTION_COLUMNS = (96, 512), 512
 
 
