@@ -27,7 +27,9 @@ from contraflow.render.llvm.text import (
 )
 
 DEPTH = 256  # steps of k that are added up from zero: the rows of a panel of B
-AHEAD = 16  # rows that lie apart are fetched so many steps before they are read
+# Rows that lie apart are fetched so many steps before they are read: as many as stay in a cache of
+# few ways if they are a power of two apart.
+AHEAD = 8
 LINE = 64  # bytes of a cache line
 BLOCK_ARGUMENTS = (
     "(ptr %a, i64 %am, i64 %ak, ptr %b, i64 %bk, i64 %depth, ptr %before, i64 %apart, ptr %sums, "
@@ -39,6 +41,7 @@ class PanelRenderer:
     """Writes the inner functions of a contraction, for blocks of `rows` x `vectors` vectors."""
 
     pair = 1  # steps of k that lie side by side in a panel
+    depth = DEPTH  # of a panel, in such pairs
     repeating = 1  # blocks of up to so many vectors have any number of rows
 
     def __init__(

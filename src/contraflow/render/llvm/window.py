@@ -120,9 +120,9 @@ class WindowRenderer(ContractionRenderer):
     def _scratch(self, code: CodeStretch) -> None:
         self.tables = code.let(f"alloca [{PANELS} x {self.table_type}], align 64", "tables")
 
-    def _chunk(self, code: CodeStretch) -> str:
+    def _chunk(self, code: CodeStretch, sides: Sides) -> str:
         most = str(PANELS * self.columns)
-        return self._least(code, super()._chunk(code), most)
+        return self._least(code, super()._chunk(code, sides), most)
 
     def _begin_columns(
         self, function: FunctionText, b: str, column: str, extent: str, turn: str, first: str
