@@ -15,7 +15,7 @@ from tests.render.test_llvm_contractions import check_contraction, dense
 from contraflow.compiler.kernel import Contraction
 from contraflow.devices.cpu import tiles
 from contraflow.dtypes import bfloat16, float32
-from contraflow.render.llvm import contraction, kernels
+from contraflow.render.llvm import contraction, identity, kernels
 
 pytestmark = pytest.mark.skipif(not native.HAS_AVX512, reason="AVX-512 packs tiles")
 
@@ -84,5 +84,5 @@ def test_nan_stays_in_its_row_and_column(check_tiles):
 
 def test_machine_code_in_tiles_is_kept_apart():
     kernel = Contraction(bfloat16, float32)
-    for name in (kernels.entry_name, kernels.text_identity, kernels.render):
-        assert len({name(kernel, vector_bytes=64, factors=f) for f in kernels.FACTORS}) == 3
+    for describe in (identity.entry_name, identity.text_identity, kernels.render):
+        assert len({describe(kernel, vector_bytes=64, factors=f) for f in kernels.FACTORS}) == 3
