@@ -18,6 +18,7 @@ from contraflow.expressions import expression as s
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import REDUCED, composite, scan, sort
 from contraflow.operation.op import Op
+from contraflow.operation.reference import take_along
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.elementwise.basic import clone, exp, where
@@ -349,7 +350,7 @@ def leading(x, *, dim, count, descending):
 
 def _sort_ref(x: np.ndarray, dim: int, descending: bool, stable: bool) -> Any:
     order = _argsort_ref(x, dim, descending, stable)
-    return (np.take_along_axis(x, order, dim) if x.ndim else x), order
+    return (take_along(x, order, dim) if x.ndim else x), order
 
 
 @composite(

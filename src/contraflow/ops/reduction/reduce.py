@@ -17,7 +17,7 @@ from contraflow.expressions import expression as s
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import REDUCED, composite, reduction
 from contraflow.operation.op import Op
-from contraflow.operation.reference import add_up
+from contraflow.operation.reference import add_up, take_along
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import ones_like
 from contraflow.ops.elementwise.basic import exp, log, maximum, minimum, to_dtype, where
@@ -310,8 +310,8 @@ def _pair_ref(choose: Any) -> Any:
     def ref(x: np.ndarray, dim: tuple[int, ...], keepdim: bool) -> Any:
         if x.ndim == 0:
             return x.copy(), np.zeros((), np.int64)
-        at = np.expand_dims(choose(x, axis=dim[0]), dim[0])
-        values = np.take_along_axis(x, at, dim[0])
+        at = choose(x, dim[0], keepdims=True)
+        values = take_along(x, at, dim[0])
         return (values, at) if keepdim else (values.squeeze(dim[0]), at.squeeze(dim[0]))
 
     return ref
@@ -341,7 +341,7 @@ _HUGE = int(np.iinfo(np.int64).max)
 
 
 @reduction(
-    ref=_pair_ref(np.argmax),
+    ref=_pair_ref(np.ndarray.argmax),
     dtype="value_index",
     outs=("values", "indices"),
     combine=_first_extreme(lambda b, a: b > a),
@@ -356,7 +356,7 @@ def max_(x, *, dim=None, keepdim=False):
 
 
 @reduction(
-    ref=_pair_ref(np.argmin),
+    ref=_pair_ref(np.ndarray.argmin),
     dtype="value_index",
     outs=("values", "indices"),
     combine=_first_extreme(lambda b, a: b < a),

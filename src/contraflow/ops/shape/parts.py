@@ -206,8 +206,11 @@ def _cut(x: Tensor, dim: int, ends: Any, drops: bool = False) -> tuple[Tensor, .
 
     Of size 1 each, and without that dim, if it `drops`.
     """
-    if state().context.immediate and len(ends) > thresholds.eager_pieces and isinstance(x, Tensor):
-        return _cut_together(x, dim, ends, drops)
+    current = state()
+    if current.context.immediate and isinstance(x, Tensor):
+        in_graph = current.grad and x.requires_grad  # where a few pieces have a node each
+        if not in_graph or len(ends) > thresholds.eager_pieces:
+            return _cut_together(x, dim, ends, drops)
     pieces = (
         apply(piece, (x,), {"dim": dim, "start": a, "stop": b}) for a, b in itertools.pairwise(ends)
     )
@@ -277,6 +280,7 @@ def _every(n: int, size: int) -> list[int]:
         ),
     ),
     several=True,
+    by_parts=True,
 )  # fmt: skip
 def split(x, *, split_size_or_sections, dim=0):
     """Views of a dim cut into pieces: of one size, the last one smaller, or of given sizes."""
@@ -301,6 +305,7 @@ def split(x, *, split_size_or_sections, dim=0):
     ref=lambda x, split_sizes, dim: _np_split(x, split_sizes, dim),
     samples=lambda: (Sample((Array((5, 3)),), {"split_sizes": (4, 1), "dim": 0}),),
     several=True,
+    by_parts=True,
 )
 def split_with_sizes(x, *, split_sizes, dim=0):
     """Views of a dim cut into pieces of given sizes."""
@@ -324,6 +329,7 @@ def _chunk_ref(x: np.ndarray, chunks: int, dim: int) -> tuple[np.ndarray, ...]:
         Failure((Array((3,)),), {"chunks": 0, "dim": 0}, ValueError, "chunk: 0 chunks"),
     ),
     several=True,
+    by_parts=True,
 )  # fmt: skip
 def chunk(x, *, chunks, dim=0):
     """A dim cut into at most `chunks` views of one size, the last one smaller."""
@@ -430,6 +436,7 @@ dsplit = _split_along("dsplit", np.dsplit, 3, lambda rank: 2)
         Failure((Array(()),), {"dim": 0}, IndexError, "unbind: a 0-d tensor has no dim to drop."),
     ),
     several=True,
+    by_parts=True,
 )
 def unbind(x, *, dim=0):
     """The slices at all indices of a dim, without that dim, as views."""
