@@ -177,11 +177,14 @@ def test_moments(dtype: DType) -> None:
     assert abs((normal[::2] ** 2 * normal[1::2] ** 2).mean() - 1) < 5 * math.sqrt(16 / n)
 
 
-@pytest.mark.parametrize("n", [1, 4, 5, 63, philox.FEW])
-@pytest.mark.parametrize("offset", [0, (1 << 32) - 2, (1 << 64) - 3])
+@pytest.mark.parametrize("n", [1, 4, 5, 63, 4 * philox.GROUP, philox.FEW])
+@pytest.mark.parametrize("offset", [0, 5, philox.GROUP - 1, (1 << 32) - 2, (1 << 64) - 3])
 def test_few_words_are_those_of_arrays(n: int, offset: int, monkeypatch) -> None:
     """They are computed in integers, side by side; the counter wraps in both."""
     few = philox.words(-(1 << 40) + 7, offset, n)
     monkeypatch.setattr(philox, "FEW", 0)
     np.testing.assert_array_equal(few, philox.words(-(1 << 40) + 7, offset, n))
     assert few.dtype == np.uint32
+    monkeypatch.undo()
+    few[:] = 0  # which others do not see
+    assert philox.words(-(1 << 40) + 7, offset, n).any()

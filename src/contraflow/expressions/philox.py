@@ -32,6 +32,7 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and sqrt(3) - 1, as 32-bit fractions
 ROUNDS = 10
 MASK = 0xFFFFFFFF
+GROUP = 32  # blocks that are computed together, since the next draw is likely to be of them
 FEW = 1024  # words that Python's integers compute sooner than arrays
 CHUNK = 1 << 13  # blocks that NumPy handles at a time: temporaries then stay in the cache
 
@@ -178,7 +179,11 @@ def words(seed: int, offset: int, n: int) -> Words:
     array([1713891541, 3781805453, 3159862348, 2600524760], dtype=uint32)
     """
     if n <= FEW:
-        return _few_words(seed, offset, -(-n // 4))[:n]
+        count = -(-n // 4)
+        group, start = divmod(offset, GROUP)
+        if 0 < count <= GROUP - start:
+            return _group(seed, group)[4 * start : 4 * start + n].copy()
+        return _few_words(seed, offset, count)[:n]
     out = np.empty((-(-n // 4), 4), np.uint32)
     for start in range(0, len(out), CHUNK):
         part = out[start : start + CHUNK]
@@ -213,6 +218,12 @@ def _few_words(seed: int, offset: int, count: int) -> Words:
     for k, pair in enumerate(pairs):
         found[:, k] = np.frombuffer(pair, "<u8")
     return found.view("<u4").astype(np.uint32, copy=False).reshape(-1)
+
+
+@lru_cache(maxsize=64)
+def _group(seed: int, number: int) -> Words:
+    """The words of a group of neighbouring blocks."""
+    return _few_words(seed, number * GROUP, GROUP)
 
 
 @lru_cache(maxsize=256)
