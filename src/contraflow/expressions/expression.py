@@ -329,7 +329,7 @@ def walk(roots: Sequence[Expr]) -> list[Expr]:
     stack = list(reversed(roots))
     while stack:
         e = stack[-1]
-        if e in entered:  # and all its arguments have been found
+        if not e.args or e in entered:  # and all its arguments have been found
             found[stack.pop()] = None
         else:
             entered.add(e)
@@ -355,8 +355,10 @@ def rewrite(roots: Sequence[Expr], replace: Callable[[Expr], Expr | None]) -> li
     """Rebuild expressions bottom up; `replace` gives a node's substitute or None to keep it."""
     done: dict[Expr, Expr] = {}
     for e in walk(roots):
-        args = tuple([done[a] for a in e.args])
-        rebuilt = e if args == e.args else make(e.fn, args, e.dtype, e.data)
+        rebuilt = e
+        if e.args:
+            args = tuple([done[a] for a in e.args])
+            rebuilt = e if args == e.args else make(e.fn, args, e.dtype, e.data)
         substitute = replace(rebuilt)
         done[e] = rebuilt if substitute is None else substitute
     return [done[e] for e in roots]
