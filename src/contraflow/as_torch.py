@@ -111,6 +111,22 @@ class TorchFinder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _Existing(module), is_package=True)
 
 
+class AbsentFinder(importlib.abc.MetaPathFinder):
+    """Refuses names that contraflow lacks by choice, where no other finder knows them.
+
+    `from torch.linalg import x` asks for a module `contraflow.linalg.x` once the attribute is
+    missing, and Python would only say that it cannot import the name.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> None:
+        """Nothing is found here; a name that is absent by choice is an error that says why."""
+        package, _, name = fullname.partition(".")
+        if package == "contraflow" and find(name)[0] is not None:
+            raise ModuleNotFoundError(_refusal(f"torch.{name}"))
+
+
 def _refusal(fullname: str) -> str:
     absent, _ = find(fullname.removeprefix("torch."))
     why = "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
@@ -178,11 +194,13 @@ def install() -> None:
         )
     if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, TorchFinder())
+        sys.meta_path.append(AbsentFinder())
 
 
 def uninstall() -> None:
     """Let `import torch` mean PyTorch again; programs that have imported it keep what they have."""
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, TorchFinder)]
+    ours = (TorchFinder, AbsentFinder)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
     for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
         del sys.modules[name]
 

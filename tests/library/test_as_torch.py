@@ -175,3 +175,13 @@ def test_einops_takes_contraflows_tensors(tmp_path: Path) -> None:
         """,
     )
     assert done.stdout.strip() == "[10.0, 11.0, 12.0, 13.0]", done.stderr
+
+
+def test_an_import_of_an_absent_name_says_why(tmp_path: Path) -> None:
+    for line in ("from torch.fft import rfft", "from torch.linalg import ldl_solve"):
+        name = ".".join(line.split()[1::2])
+        done = run(tmp_path, line)
+        assert done.returncode == 1
+        assert re.search(rf"ModuleNotFoundError: {re.escape(name)}: (there are|it is)", done.stderr)
+    optional = "try:\n    from torch.fft import rfft\nexcept ImportError:\n    print('without')"
+    assert run(tmp_path, optional).stdout == "without\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 
 import numpy as np
@@ -115,3 +116,16 @@ def test_assert_close_takes_what_pytorchs_takes() -> None:
         assert_close(x, 2 * x, msg="mine")
     with pytest.raises(AssertionError, match=r"^mine: assert_close.*: 2 of 2 elements"):
         assert_close(x, 2 * x, msg=lambda text: f"mine: {text}")
+
+
+def test_inputs_are_scattered_to_one_device() -> None:
+    scatter_gather = importlib.import_module("contraflow.nn.parallel.scatter_gather")
+    x = cf.ones(2)
+    ((moved, [same], number),) = scatter_gather.scatter((x, [x], 3), ["cpu"])
+    assert cf.equal(moved, x)
+    assert cf.equal(same, x)
+    assert number == 3
+    with pytest.raises(NotImplementedError, match="scatter: target_gpus names 2 devices"):
+        scatter_gather.scatter(x, [0, 1])
+    distributed = importlib.import_module("contraflow.nn.parallel.distributed")
+    assert distributed.DistributedDataParallel is cf.nn.parallel.DistributedDataParallel
