@@ -32,6 +32,8 @@ class Matrix(NamedTuple):
 class MatrixRenderer(PanelRenderer):
     """Writes the functions that copy and multiply the matrices of an attention kernel."""
 
+    fetching = False  # scratch memory is in a cache
+
     def __init__(self, kernel: Attention, name: str, vector_bytes: int) -> None:
         self.heights = BLOCKS[vector_bytes]
         self.repeating = len(self.heights)

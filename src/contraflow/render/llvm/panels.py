@@ -43,6 +43,7 @@ class PanelRenderer:
     pair = 1  # steps of k that lie side by side in a panel
     depth = DEPTH  # of a panel, in such pairs
     repeating = 1  # blocks of up to so many vectors have any number of rows
+    fetching = True  # whether blocks fetch where their sums go, which is not in a cache
 
     def __init__(
         self, kernel: Contraction | Attention, name: str, vector_bytes: int, rows: int, vectors: int
@@ -205,7 +206,7 @@ class PanelRenderer:
         lines = range(0, vectors * self.width * self.sum.itemsize, LINE)
         starts = [self._row_apart(code, "%a", r, "%am") for r in numbers]
         targets = [self._row_apart(code, "%sums", r, "%pitch") for r in numbers]
-        for target in targets:
+        for target in targets if self.fetching else ():
             for line in lines:
                 code.fetch(code.at(target, "i8", str(line)), write=True)
         far = code.let(f"mul i64 %bk, {AHEAD}") if packs else ""
