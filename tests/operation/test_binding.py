@@ -60,15 +60,19 @@ def test_arguments_that_do_not_fit_are_for_the_written_function() -> None:
     assert bind_once(cf.tanh, (x,), {"other": x}) is None
 
 
-def test_a_function_is_written_at_the_second_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_is_written_for_an_op_that_is_used_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     op, written = FIXED["tanh"], []
     for name in ("bind", "call"):
         monkeypatch.setattr(op, name, op._bind_first)
+    monkeypatch.setattr(op, "_uses", 0)
+    monkeypatch.setattr(declarations, "WRITTEN_FROM", 3)
     monkeypatch.setattr(declarations, "binding", lambda op: written.append(op) or binding(op))
     x = cf.ones(2)
     counts = []
-    for _ in range(3):
+    for _ in range(4):
         assert op(x).tolist() == np.tanh(np.ones(2, np.float32)).tolist()
         counts.append(len(written))
-    assert counts == [0, 1, 1]
+    assert counts == [0, 0, 1, 1]
     assert op.call is op.bind

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import contraflow as cf
+from contraflow.operation import op as declarations
 
 SOURCE = str(Path(cf.__file__).parent)
 
@@ -28,6 +29,12 @@ def name_of(frame: FrameType | None) -> str:
         return ""
     module = frame.f_code.co_filename.removeprefix(SOURCE)[1:].removesuffix(".py")
     return f"{module.replace('/', '.')}:{frame.f_code.co_qualname}"
+
+
+@pytest.fixture(autouse=True)
+def functions_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signatures of ops, which are functions of their own after a number of uses."""
+    monkeypatch.setattr(declarations, "WRITTEN_FROM", 1)
 
 
 def calls_of(function: Callable[[], Any]) -> tuple[Any, list[Call]]:

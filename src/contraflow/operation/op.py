@@ -110,6 +110,8 @@ class Traits:
 _DEFAULTS = {name: getattr(Traits, name) for name in Traits.__annotations__}
 
 
+WRITTEN_FROM = 50  # uses of an op on, its public signature is a function written for it
+
 # An example of each op, made from its samples by `make examples`.
 EXAMPLES = os.path.join(os.path.dirname(__file__), "examples.txt")
 
@@ -245,6 +247,7 @@ class Op(Traits):
         # The default public signature: tensors first, static parameters by position or name.
         self.bind: Callable[..., Any] = self._bind_variadic if self.variadic else self._bind_first
         self.call = self.bind
+        self._uses = 0  # of `_bind_first`
         self.custom = False  # whether `call` is a signature of the op's own
         self.custom_operators = False  # and whether operators need it
 
@@ -407,21 +410,16 @@ class Op(Traits):
         )
 
     def _bind_first(self, *args: Any, **kwargs: Any) -> Any:
-        """The default public signature, the first time it is used: most programs that are recorded
-        use an op once, and writing a function takes longer than all else that is done for it."""
-        self._bind_with(self._bind_next)
-        bound = bind_once(self, args, kwargs)
-        return self.bind(*args, **kwargs) if bound is None else apply(self, *bound)
-
-    def _bind_next(self, *args: Any, **kwargs: Any) -> Any:
-        """The same from then on: a function that is written now."""
-        self._bind_with(binding(self))
-        return self.bind(*args, **kwargs)
-
-    def _bind_with(self, bind: Callable[..., Any]) -> None:
-        self.bind = bind
+        """The default public signature. A function is written for an op that is used often: that
+        takes as long as many uses without one, and a recording makes a few."""
+        self._uses += 1
+        bound = bind_once(self, args, kwargs) if self._uses < WRITTEN_FROM else None
+        if bound is not None:
+            return apply(self, *bound)
+        self.bind = binding(self)
         if not self.custom:
-            self.call = bind
+            self.call = self.bind
+        return self.bind(*args, **kwargs)
 
     def _bind_variadic(self, *args: Any, **kwargs: Any) -> Any:
         """The same of an op that takes a sequence of tensors."""
