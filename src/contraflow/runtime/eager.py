@@ -174,14 +174,22 @@ class Eager(BottomContext):
             raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
             return tuple(_transferred(x, device) for x in self._run(op, inputs, params))
-        if op.is_opaque and op.name in devices.lookup(device).library_ops:
-            return self._by_library(op, inputs, params, made, device)
+        if op.is_opaque:
+            compute = devices.lookup(device).library_ops.get(op.name)
+            if compute is not None:
+                return self._by_library(compute, op, inputs, params, made, device)
         return tuple(eager_programs.call_there(op, inputs, params))
 
     def _by_library(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, made: Sequence[Spec], device: str
+        self,
+        compute: devices.LibraryOp,
+        op: Op,
+        inputs: tuple[Any, ...],
+        params: Params,
+        made: Sequence[Spec],
+        device: str,
     ) -> tuple[Tensor, ...]:
-        """The results of an op that a library of a device does.
+        """The results of an op that a library of a device computes.
 
         Where it is not defined for these elements the host runs it, and says why.
         """
@@ -193,7 +201,7 @@ class Eager(BottomContext):
             whole = [x if x.storage.shows(x.layout) and x.storage.data.shape == x.layout.shape
                      else core.clone(x) for x in given]  # fmt: skip
             buffers = [x.storage.data for x in whole]
-            found = devices.lookup(device).library_ops[op.name](buffers, made, params)
+            found = compute(buffers, made, params)
         if found is None:
             here = tuple(Tensor.of_array(np.array(x.fetched(), order="C")) for x in given)
             return tuple(_transferred(x, device) for x in self._run(op, here, params))
