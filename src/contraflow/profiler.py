@@ -55,11 +55,22 @@ class Row(NamedTuple):
     made: int
 
 
+# PyTorch's names of what a table is sorted by.
+PYTORCH_NAMES = {
+    "count": "calls", "cpu_time_total": "total", "self_cpu_time_total": "own",
+    "cpu_memory_usage": "made",
+}  # fmt: skip
+
+
 class Averages(list[Row]):
     """Rows of events, the costliest first."""
 
     def table(self, sort_by: str = "own", row_limit: int = 20) -> str:
-        """The rows as text, sorted by `own` or `total` time, `calls` or `made` bytes."""
+        """The rows as text, sorted by `own` or `total` time, `calls` or `made` bytes.
+
+        PyTorch's names of these, such as `cpu_time_total`, are taken too.
+        """
+        sort_by = PYTORCH_NAMES.get(sort_by, sort_by)
         if sort_by not in Row._fields[1:]:
             known = ", ".join(Row._fields[1:])
             raise ValueError(f"table: sort_by is {sort_by!r}; it must be one of {known}.")

@@ -51,6 +51,8 @@ def test_cupy_arrays_come_in_and_go_out():
         other = cupy.asarray(x.T)  # by __cuda_array_interface__
         assert other.data.ptr == x.data_ptr()
         np.testing.assert_array_equal(cupy.asnumpy(other), cupy.asnumpy(given).T)
+        whole = cupy.asarray(cf.ones(2, 3, device="cuda"))
+        np.testing.assert_array_equal(cupy.asnumpy(whole), np.ones((2, 3)))
 
 
 def test_jax_arrays_come_in_and_go_out(monkeypatch):

@@ -39,6 +39,8 @@ def test_tensors_are_made_where_they_are_asked_for():
         lambda **kw: cf.full((2,), 3.0, **kw),
         lambda **kw: cf.arange(3, **kw),
         lambda **kw: cf.eye(2, **kw),
+        lambda **kw: cf.tril_indices(3, 2, **kw),
+        lambda **kw: cf.triu_indices(2, 3, 1, **kw),
         lambda **kw: cf.linspace(0, 1, 5, **kw),
         lambda **kw: cf.logspace(0, 1, 5, **kw),
         lambda **kw: cf.rand(3, **kw),

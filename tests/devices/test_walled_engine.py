@@ -399,6 +399,23 @@ def test_mixed_devices_are_named():
         cf.compile(lambda a, b: a + b)(x, y)
 
 
+def test_results_are_written_on_their_own_device():
+    x, wrong = drawn("walled", 2, 3), cf.zeros(2, 3)
+    text = r": the result lies on walled and out on cpu. Move the result itself: out.copy_\(result\)"
+    with pytest.raises(cf.DeviceError, match="add" + text):
+        cf.add(x, 1, out=wrong)
+    with pytest.raises(cf.DeviceError, match="ones" + text):
+        cf.ones(2, 3, device="walled", out=wrong)
+    empty = cf.empty(0)
+    with pytest.raises(cf.DeviceError, match="sort" + text):
+        cf.sort(x, out=(wrong, empty))
+    assert wrong.tolist() == cf.zeros(2, 3).tolist()
+    assert empty.shape == (0,)
+    right = cf.zeros(2, 3, device="walled")
+    assert cf.add(x, 1, out=right) is right
+    assert_close(right, x + 1)
+
+
 def test_gradients_of_transfers_move_however_often_they_are_taken():
     """What was learned of the rules of small nodes of the cpu does not stand for a transfer."""
     for _ in range(4):

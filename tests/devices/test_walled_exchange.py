@@ -39,6 +39,14 @@ def test_dlpack_shares_memory_of_a_device(device, dtype):
     assert device.exchange.streams[-1] == WalledExchange.stream
 
 
+def test_the_array_interface_has_a_plain_tuple_as_its_shape(monkeypatch):
+    monkeypatch.setattr(cf.Tensor, "is_cuda", True)
+    for x in (cf.ones(2, 3, device="walled"), cf.ones(2, 3, device="walled").T):
+        shown = x.__cuda_array_interface__
+        assert shown["shape"] == x.shape
+        assert type(shown["shape"]) is tuple  # CuPy refuses subclasses
+
+
 def test_dlpack_memory_of_a_device_outlives_its_owner(device):
     y = cf.from_dlpack(cf.arange(5, device="walled"))
     gc.collect()

@@ -90,6 +90,11 @@ def test_tables() -> None:
     text = p.key_averages().table(sort_by="calls", row_limit=1)
     assert text.splitlines()[0].split()[:2] == ["name", "calls"]
     assert "more" in text
+    for theirs, ours in (
+        ("cpu_time_total", "total"), ("self_cpu_time_total", "own"),
+        ("count", "calls"), ("cpu_memory_usage", "made"),
+    ):  # fmt: skip
+        assert p.key_averages().table(theirs, 5) == p.key_averages().table(ours, 5)
     (line,) = p.key_averages("line")
     assert line.name.startswith("test_profiler.py:")
     with pytest.raises(ValueError, match="table: sort_by is 'x'"):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from contraflow.errors import TRANSLATED, describe, retold
+from contraflow.errors import TRANSLATED, DeviceError, describe, retold
 from contraflow.operation.context import call_near, other_devices
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,6 +67,11 @@ def written(op: str, out: Any, value: Any) -> Any:
         return type(value)(*(written(op, to, part) for to, part in zip(out, value)))
     if not hasattr(out, "copy_"):
         raise TypeError(f"{op}: out must be a tensor, not {type(out).__name__}.")
+    if out.device != value.device:
+        raise DeviceError(
+            f"{op}: the result lies on {value.device} and out on {out.device}. "
+            f"Move the result itself: out.copy_(result)."
+        )
     if out.shape != value.shape:
         if out.numel():
             raise ValueError(

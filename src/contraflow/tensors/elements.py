@@ -182,7 +182,7 @@ class TensorElements(Methods):
         size, layout = self.dtype.itemsize, self.layout
         return {
             "version": 3,
-            "shape": layout.shape,
+            "shape": tuple(layout.shape),  # CuPy takes a tuple itself alone
             "typestr": self.dtype.numpy.str,
             "data": (self.data_ptr() if numel(layout.shape) else 0, False),
             "strides": None if layout.is_contiguous else tuple(s * size for s in layout.strides),

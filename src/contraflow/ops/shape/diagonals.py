@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.devices.names import Device
 from contraflow.dtypes import DType, int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
@@ -13,7 +14,7 @@ from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite, host, index
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import full, zeros
+from contraflow.ops.creation.create import check_options, full, on, zeros
 from contraflow.ops.elementwise.basic import clone, to_dtype
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.ops.shape.parts import diagonal as diagonal_view
@@ -77,7 +78,7 @@ def _triangle_indices(name: str, ref: Any) -> Op:
 
     body.__name__ = name
     body.__doc__ = f"Rows and columns of the elements that {name[:4]} keeps, as a [2, n] tensor."
-    return host(
+    op = host(
         ref=places,
         dtype="param",
         shape=lambda row, col, offset, dtype: places(row, col, offset, dtype).shape,
@@ -92,6 +93,18 @@ def _triangle_indices(name: str, ref: Any) -> Op:
         ),
         method=False,
     )(body)
+
+    @op.signature
+    def call(
+        row: int, col: int, offset: int = 0, dtype: DType = int64,
+        device: Device | str | None = None,
+    ) -> Tensor:  # fmt: skip
+        check_options(name, dtype, device, requires_grad=False)
+        with on(device):
+            found: Tensor = op.bind(row, col, offset, dtype)
+        return found
+
+    return op
 
 
 tril_indices = _triangle_indices("tril_indices", np.tril_indices)
