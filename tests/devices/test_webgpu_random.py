@@ -42,3 +42,18 @@ def test_a_weight_of_zero_is_never_drawn() -> None:
     found = cf.multinomial(weights, 2000, replacement=True).tolist()
     assert set(found) == {1, 3}
     assert {tuple(sorted(cf.multinomial(weights, 2).tolist())) for _ in range(20)} == {(1, 3)}
+
+
+def test_integers_of_up_to_31_bits_are_those_of_the_cpu() -> None:
+    for low in (0, -(2**30), -(2**31)):
+        cf.manual_seed(1)
+        here = cf.randint(low, low + 2**31 - 1, (100,))
+        cf.manual_seed(1)
+        there = cf.randint(low, low + 2**31 - 1, (100,), device="webgpu")
+        np.testing.assert_array_equal(there.numpy(force=True), here.numpy())
+        with pytest.raises(OverflowError, match="a number given, does not fit the 32 bits"):
+            cf.randint(low, low + 2**31, (100,), device="webgpu")
+    x = cf.ones(3, dtype=cf.int32, device="webgpu")
+    with pytest.raises(OverflowError, match="a number given, does not fit the 32 bits"):
+        x.random_()
+    assert x.tolist() == [1, 1, 1]

@@ -384,7 +384,8 @@ class Native:
         if index == OVERFLOW and self.device.limits.int64_bits < 64:
             bits = self.device.limits.int64_bits
             return line, OverflowError, (
-                f"a result does not fit the {bits} bits that int64 has on {self.device.name}; "
+                f"a result, or a number given, does not fit the {bits} bits that int64 has on "
+                f"{self.device.name}; "
                 "compute it in float32, or on the cpu"
             )  # fmt: skip
         # A kernel tells of its first line that may fail. Checks of a text have a code of their own.
