@@ -98,6 +98,8 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "is about the Python side of modules: names, registration, copies, texts": (
         "test_nn.test_parameter_errors",
+        "test_nn.test_a_deep_copy_of_a_parameter_has_no_gradient",
+        "test_nn.test_a_copy_loses_its_parametrization_alone",
         "test_nn.test_attributes_register_themselves",
         "test_nn.test_assigning_moves_an_attribute_between_kinds",
         "test_nn.test_registration_errors",

@@ -90,7 +90,7 @@ def test_a_step_by_programs_makes_few_calls():
     there, first, adding = passes(256, 128, 128)
     assert len(there) <= 122
     assert len(first) <= 225
-    assert len(adding) <= 276
+    assert len(adding) <= 277  # one more: the constructor of ThreadState is no longer generated
 
 
 def test_a_small_classifier_makes_few_calls():

@@ -16,11 +16,18 @@ from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.results import ArgumentResult, Found, Graded, SharedResult
 from contraflow.capture.state.places import GivenArguments
 from contraflow.capture.state.reads import PLAIN
+from contraflow.names import AbsentMethod
 from contraflow.shapes import contiguous, numel
 from contraflow.tensors.storage import PartStorage, Storage
 from contraflow.tensors.tensor import Tensor
 
-_OF_TENSORS = TENSOR_FIELDS.union(dir(Tensor))  # attributes that they have by themselves
+# The attributes that tensors have by themselves. Users may set those that are absent by choice.
+_OF_TENSORS = TENSOR_FIELDS.union(
+    name
+    for kind in Tensor.__mro__
+    for name, value in vars(kind).items()
+    if not isinstance(value, AbsentMethod)
+)
 
 
 class CutCall(NamedTuple):

@@ -14,6 +14,7 @@ from threading import local
 from types import FunctionType, MappingProxyType
 from typing import Any, Protocol
 
+from contraflow.names import AbsentMethod
 from contraflow.tensors.tree import elements_of, plain_type
 
 GivenArguments = tuple[Sequence[Any], Mapping[str, Any]]  # the arguments of a call
@@ -393,8 +394,12 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
 def lookup(kind: type, name: str) -> Any:
-    """An attribute as found along the MRO of a class, MISSING if there is none."""
+    """An attribute as found along the MRO of a class, MISSING if there is none.
+
+    A name that tensors lack by choice is none: they may be given such an attribute.
+    """
     for base in kind.__mro__:
         if name in base.__dict__:
-            return base.__dict__[name]
+            found = base.__dict__[name]
+            return MISSING if isinstance(found, AbsentMethod) else found
     return MISSING
