@@ -25,11 +25,10 @@ LIMIT = 4096  # bytes: 1024 floats
 def small(webgpu: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A device that binds little of a buffer; and folds are cut as those of large tensors are."""
     monkeypatch.setattr(webgpu, "binding", LIMIT)
-    monkeypatch.setattr(thresholds, "long_fold", 512)
-    monkeypatch.setattr(thresholds, "fold_part", 64)
     webgpu.release_unused()
-    eager_programs.forget()
-    yield webgpu
+    with thresholds.using(long_fold=512, fold_part=64):
+        eager_programs.forget()
+        yield webgpu
     eager_programs.forget()
 
 
@@ -105,7 +104,6 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
 
 def test_a_training_run_follows_the_cpu(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small, "binding", 1 << 14)
-    monkeypatch.setattr(thresholds, "long_fold", 128)
 
     def losses(place: str) -> list[float]:
         cf.manual_seed(1)
@@ -123,7 +121,8 @@ def test_a_training_run_follows_the_cpu(small: Any, monkeypatch: pytest.MonkeyPa
 
         return [step().item() for _ in range(5)]
 
-    np.testing.assert_allclose(losses("webgpu"), losses("cpu"), rtol=1e-4)
+    with thresholds.using(long_fold=128):
+        np.testing.assert_allclose(losses("webgpu"), losses("cpu"), rtol=1e-4)
 
 
 REFUSAL = (
