@@ -401,7 +401,9 @@ def test_mixed_devices_are_named():
 
 def test_results_are_written_on_their_own_device():
     x, wrong = drawn("walled", 2, 3), cf.zeros(2, 3)
-    text = r": the result lies on walled and out on cpu. Move the result itself: out.copy_\(result\)"
+    text = (
+        r": the result lies on walled and out on cpu. Move the result itself: out.copy_\(result\)"
+    )
     with pytest.raises(cf.DeviceError, match="add" + text):
         cf.add(x, 1, out=wrong)
     with pytest.raises(cf.DeviceError, match="ones" + text):

@@ -13,7 +13,10 @@ import pytest
 import contraflow as cf
 
 MOST, LEAST = 2**31 - 1, -(2**31)
-TEXT = r"a result, or a number given, does not fit the 32 bits that int64 has on webgpu; compute it in float32"
+TEXT = (
+    r"a result, or a number given, does not fit the 32 bits that int64 has on webgpu; "
+    r"compute it in float32"
+)
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 

@@ -57,7 +57,9 @@ def test_a_dtype_that_it_lacks_is_refused_with_a_remedy(call: Any, remedy: str) 
 )
 def test_an_integer_that_does_not_fit_names_the_op(call: Any, name: str) -> None:
     x = cf.arange(3, device="webgpu")
-    with pytest.raises(OverflowError, match=r"^\w+: a result, or a number given, does not fit the 32 bits") as found:
+    with pytest.raises(
+        OverflowError, match=r"^\w+: a result, or a number given, does not fit the 32 bits"
+    ) as found:
         call(x)
     assert str(found.value).startswith(f"{name}: ")
     assert x.tolist() == [0, 1, 2]

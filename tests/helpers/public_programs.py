@@ -142,10 +142,10 @@ has PyTorch and the packages, and `tests/library/test_public_programs.py` holds 
 
 These are the programs of 38 that could be compared and agreed. Not among them: packages that do not
 import (kornia, which needs a private module of PyTorch's; gpytorch, which needs Fourier transforms;
-torch-geometric, transformers), pytorch-msssim, whose window is computed in float32, where `exp` rounds its last bit otherwise, so
-that losses in float64 were 3e-6 apart, captum, which has no losses (seven of its methods gave
-PyTorch's numbers), and seven whose runs were not finished. torchvision's `nms` ops were declared by
-hand for PyTorch's side.
+torch-geometric, transformers), pytorch-msssim, whose window is computed in float32, where `exp`
+rounds its last bit otherwise, so that losses in float64 were 3e-6 apart, captum, which has no
+losses (seven of its methods gave PyTorch's numbers), and seven whose runs were not finished.
+torchvision's `nms` ops were declared by hand for PyTorch's side.
 
 {versions}
 

@@ -50,7 +50,9 @@ def test_uses_are_counted_in_archives(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(torch_uses, "PACKAGES", {"a-b": "1.0", "c": "2"})
     monkeypatch.setattr(torch_uses, "is_pytorchs", lambda path: not path.startswith("npu"))
     with zipfile.ZipFile(tmp_path / "a_b-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("a/x.py", "import torch\ntorch.ones(torch.ones(2))\ntorch._C.f\ntorch.npu.f\n")
+        wheel.writestr(
+            "a/x.py", "import torch\ntorch.ones(torch.ones(2))\ntorch._C.f\ntorch.npu.f\n"
+        )
         wheel.writestr("a/tests/y.py", "import torch\ntorch.zeros(2)\n")
         wheel.writestr("a/wrong.py", "import torch\nprint 'an older Python'\n")
     (tmp_path / "m.py").write_text("from torch import nn\nnn.Linear(1, 1)\n")
