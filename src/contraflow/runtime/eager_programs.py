@@ -66,7 +66,7 @@ def place(inputs: Sequence[Any]) -> str:
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
 # How ops on other devices than the cpu were applied, by op and inputs: the routine, and the form of
-# the node, None where there is none. None alone where that is another matter (`Eager.apply`).
+# the node, None where there is none. None alone where `Eager.at_once` leaves it to `apply`.
 applied: dict[Any, tuple[Routine, Form | None] | None] = {}
 # Of nodes on other devices than the cpu: see `known_rules`.
 _rules: dict[Any, Routine | PassedOn] = {}

@@ -86,6 +86,16 @@ def _library() -> Any:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
+@functools.cache
+def nvidia_library(name: str) -> ctypes.CDLL | None:
+    """A library of NVIDIA's such as "cublasLt", or None where it is not installed."""
+    try:
+        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib(name)
+    except (ImportError, RuntimeError):
+        return None
+    return ctypes.CDLL(found.abs_path)
+
+
 def _described(library: Any, status: int) -> str:
     """A status in words."""
     found = library.cuGetErrorString(library.CUresult(status))

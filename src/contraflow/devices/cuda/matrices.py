@@ -11,8 +11,6 @@ the GPU.
 from __future__ import annotations
 
 import ctypes
-import functools
-import importlib
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from contraflow.devices.cuda.compiler import KernelText
+from contraflow.devices.cuda.driver import nvidia_library
 from contraflow.devices.cuda.launches import ArgumentBlock
 from contraflow.devices.cuda.memory import CudaBuffer
 from contraflow.dtypes import DType, float32, float64, int32
@@ -112,14 +111,9 @@ class Refused(Exception):
     """The library found a matrix that it cannot decompose."""
 
 
-@functools.cache
 def library() -> ctypes.CDLL | None:
     """The library, or None where it is not installed."""
-    try:
-        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cusolver")
-    except (ImportError, RuntimeError):
-        return None
-    return ctypes.CDLL(found.abs_path)
+    return nvidia_library("cusolver")
 
 
 class Matrices(NamedTuple):

@@ -14,14 +14,13 @@ A bias that is added to every row of a result is added by the library, which spa
 from __future__ import annotations
 
 import ctypes
-import functools
-import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from contraflow import config
 from contraflow.compiler.kernel import Contraction, Kernel, KernelCall
+from contraflow.devices.cuda.driver import nvidia_library
 from contraflow.dtypes import DType, bfloat16, float16, float32, float64
 from contraflow.errors import DeviceError
 
@@ -56,14 +55,9 @@ class _Heuristic(ctypes.Structure):
     )
 
 
-@functools.cache
 def library() -> ctypes.CDLL | None:
     """The library, or None where it is not installed."""
-    try:
-        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt")
-    except (ImportError, RuntimeError):
-        return None
-    return ctypes.CDLL(found.abs_path)
+    return nvidia_library("cublasLt")
 
 
 def _call(name: str, *args: Any) -> None:
