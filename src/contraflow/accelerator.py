@@ -39,7 +39,11 @@ def synchronize(device: Device | str | int | None = None) -> None:
 
 
 def get_device_module(device: Device | str | None = None) -> ModuleType:
-    """The module of a kind of device, such as `contraflow.cuda`; without one, of the default's."""
+    """The module of a kind of device, such as `contraflow.cuda`; without one, of the default's.
+
+    >>> get_device_module("cpu").__name__
+    'contraflow.cpu'
+    """
     found = devices.get_default_device() if device is None else Device(device)
     return threads.imported(f"contraflow.{found.type}")
 

@@ -19,7 +19,12 @@ BOOL, INT, FLOAT = 0, 1, 2
 
 
 class DType:
-    """An element type such as `contraflow.float32`. There is one object per type."""
+    """An element type such as `contraflow.float32`. There is one object per type.
+
+    >>> import contraflow as cf
+    >>> cf.float32.itemsize, cf.float32.is_floating_point, cf.ones(2, dtype=cf.int64).dtype
+    (4, True, contraflow.int64)
+    """
 
     __slots__ = ("name", "numpy", "category", "itemsize", "is_floating_point")
     numpy: np.dtype

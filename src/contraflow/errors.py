@@ -18,7 +18,15 @@ import numpy as np
 
 
 class GradientError(RuntimeError):
-    """The autograd graph cannot give the gradient that was asked for."""
+    """The autograd graph cannot give the gradient that was asked for.
+
+    >>> import contraflow as cf
+    >>> try:
+    ...     cf.ones(()).backward()
+    ... except cf.GradientError as error:
+    ...     print(error)
+    backward: float32[] does not require grad ... Call x.requires_grad_() on an input first.
+    """
 
 
 class Location(NamedTuple):
@@ -116,11 +124,30 @@ class NotScalarError(GradientError):
 
 
 class CaptureError(RuntimeError):
-    """A function being compiled does something that cannot be recorded."""
+    """A function being compiled does something that cannot be recorded.
+
+    >>> import contraflow as cf
+    >>> @cf.compile(fullgraph=True)
+    ... def positive(x):  # [n] to [n] or a message, which depends on the elements
+    ...     return x if x.sum() > 0 else "negative"
+    >>> try:
+    ...     positive(cf.ones(3))
+    ... except cf.CaptureError as error:
+    ...     print(error)
+    compile(positive): ...
+    """
 
 
 class DeviceError(RuntimeError):
-    """A device is absent, full, or has no kernel for what was asked."""
+    """A device is absent, full, or has no kernel for what was asked.
+
+    >>> import contraflow as cf
+    >>> try:
+    ...     cf.ones(3).to("cuda:99")
+    ... except cf.DeviceError as error:
+    ...     print(error)
+    to: device 'cuda:99' is not available: ...
+    """
 
 
 def host_only(op: str, line: object = None) -> DeviceError:

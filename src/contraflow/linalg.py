@@ -218,7 +218,13 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Te
 
 
 def eig(A: Any) -> NoReturn:
-    """Not there: the eigenvalues of a general matrix are complex."""
+    """Not there: the eigenvalues of a general matrix are complex.
+
+    >>> import contraflow as cf
+    >>> cf.linalg.eig(cf.ones(2, 2))
+    Traceback (most recent call last):
+    NotImplementedError: linalg.eig: ... Use linalg.eigh for symmetric matrices.
+    """
     raise NotImplementedError(
         "linalg.eig: eigenvalues of general matrices are complex, and contraflow has no complex "
         "numbers (docs/differences.md). Use linalg.eigh for symmetric matrices."

@@ -111,7 +111,12 @@ def without_objects(name: str, what: str) -> type:
     def refuse(self: object, *args: object, **kwargs: object) -> None:
         raise TypeError(f"{name}: there is no {what.removeprefix('a ')} here. See docs/names.md.")
 
-    doc = f"The type of {what}, of which there are none here."
+    doc = f"""The type of {what}, of which there are none here.
+
+    >>> import contraflow as cf
+    >>> isinstance(cf.ones(2), {name})
+    False
+    """
     subscripted = classmethod(lambda cls, item: cls)  # as in annotations
     fields = {"__init__": refuse, "__doc__": doc, "__class_getitem__": subscripted}
     return type(name, (), fields)

@@ -47,7 +47,14 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """`use_deterministic_algorithms` by a number or a name: "default", "warn", "error"."""
+    """`use_deterministic_algorithms` by a number or a name: "default", "warn", "error".
+
+    >>> import contraflow as cf
+    >>> cf.set_deterministic_debug_mode("warn")
+    >>> cf.get_deterministic_debug_mode()
+    1
+    >>> cf.set_deterministic_debug_mode("default")
+    """
     modes = {"default": 0, "warn": 1, "error": 2}
     mode = modes.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2):
@@ -66,7 +73,12 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Ask for small numbers to be flushed to zero: False says that this is not done."""
+    """Ask for small numbers to be flushed to zero: False says that this is not done.
+
+    >>> import contraflow as cf
+    >>> cf.set_flush_denormal(True)
+    False
+    """
     return False
 
 
@@ -74,7 +86,13 @@ _interop_threads = 1
 
 
 def set_num_interop_threads(num_threads: int) -> None:
-    """Say how many ops may run beside each other. It has no effect: see `set_num_threads`."""
+    """Say how many ops may run beside each other. It has no effect: see `set_num_threads`.
+
+    >>> import contraflow as cf
+    >>> cf.set_num_interop_threads(1)
+    >>> cf.get_num_interop_threads()
+    1
+    """
     global _interop_threads
     if not isinstance(num_threads, int) or num_threads < 1:
         raise ValueError(f"set_num_interop_threads: {num_threads!r} is not a positive number.")
@@ -95,7 +113,13 @@ _warns_always = False
 
 
 def set_warn_always(b: bool) -> None:
-    """Ask for warnings each time. Python's `warnings.simplefilter` decides about that here."""
+    """Ask for warnings each time. Python's `warnings.simplefilter` decides about that here.
+
+    >>> import contraflow as cf
+    >>> cf.set_warn_always(False)
+    >>> cf.is_warn_always_enabled()
+    False
+    """
     global _warns_always
     _warns_always = bool(b)
 

@@ -35,7 +35,12 @@ class Sizes(tuple[int, ...]):
 
 
 class MemoryFormat(NamedTuple):
-    """An order of elements in memory. Functions take one and lay out results row-major anyway."""
+    """An order of elements in memory. Functions take one and lay out results row-major anyway.
+
+    >>> import contraflow as cf
+    >>> cf.ones(1, 3, 2, 2).to(memory_format=cf.channels_last).stride()
+    (12, 4, 2, 1)
+    """
 
     name: str
 

@@ -312,7 +312,25 @@ class _Refusing(Node):
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for a `backward` that is not written with ops: differentiating it is an error."""
+    """Decorator for a `backward` that is not written with ops: differentiating it is an error.
+
+    >>> import contraflow as cf
+    >>> class Cube(cf.autograd.Function):  # [n] to [n]
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x**3
+    ...
+    ...     @staticmethod
+    ...     @cf.autograd.function.once_differentiable
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return cf.from_numpy(3 * x.detach().numpy() ** 2) * g
+    >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+    >>> Cube.apply(x).sum().backward()
+    >>> x.grad
+    tensor([ 3., 12.])
+    """
 
     @functools.wraps(backward)
     def wrapped(ctx: FunctionCtx, *grads: Any) -> Any:

@@ -270,7 +270,12 @@ def calculate_gain(nonlinearity: str, param: float = 0.01) -> float:
 
 
 def fans(name: str, weight: Tensor) -> tuple[int, int]:
-    """The fan-in and fan-out of a weight [out, in, ...]."""
+    """The fan-in and fan-out of a weight [out, in, ...].
+
+    >>> import contraflow as cf
+    >>> fans("mine", cf.ones(8, 3, 5, 5))
+    (75, 200)
+    """
     if weight.ndim < 2:
         raise ValueError(f"{name}: {describe(weight)} has fewer than two dims, so it has no fans.")
     field = numel(weight.shape[2:])

@@ -221,6 +221,14 @@ def multi_head_attention_forward(
     The weights of queries, keys and values are one below the other in `in_proj_weight`, or three
     with `use_separate_proj_weight`. `static_k` and `static_v` are used in place of what would be
     computed, [n * num_heads, s, e / num_heads].
+
+    >>> import contraflow as cf
+    >>> x, eye = cf.ones(5, 2, 4), cf.eye(4)
+    >>> out, weights = cf.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 4, 2, cf.cat([eye, eye, eye]), None, None, None, False, 0.0, eye, None
+    ... )
+    >>> out.shape, weights.shape
+    ((5, 2, 4), (2, 5, 5))
     """
     name = "multi_head_attention_forward"
     separate = (q_proj_weight, k_proj_weight, v_proj_weight)

@@ -160,7 +160,13 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
-    """A buffer whose shape is not known yet, as those of LazyBatchNorm2d."""
+    """A buffer whose shape is not known yet, as those of LazyBatchNorm2d.
+
+    >>> buffer = UninitializedBuffer()
+    >>> buffer.materialize((2,))
+    >>> buffer.shape
+    (2,)
+    """
 
     cls_to_become = Buffer
 

@@ -108,7 +108,15 @@ def _walk(
 
 
 class RNNBase(Module):
-    """The base of recurrent layers: the parameters, layers, directions and the order of dims."""
+    """The base of recurrent layers: the parameters, layers, directions and the order of dims.
+
+    Inputs are [length, n, input_size], or [n, length, input_size] with `batch_first`.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.RNNBase("GRU", input_size=3, hidden_size=4)
+    >>> layer.weight_ih_l0.shape, isinstance(cf.nn.GRU(3, 4), cf.nn.RNNBase)
+    ((12, 3), True)
+    """
 
     def __init__(
         self,
@@ -371,7 +379,15 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer: [n, i] and a state to the next state."""
+    """One step of a recurrent layer: [n, i] and a state to the next state.
+
+    It is the base of RNNCell, GRUCell and LSTMCell.
+
+    >>> import contraflow as cf
+    >>> cell = cf.nn.GRUCell(3, 4)
+    >>> isinstance(cell, cf.nn.RNNCellBase), cell(cf.ones(2, 3)).shape
+    (True, (2, 4))
+    """
 
     mode: str
     nonlinearity: str = "tanh"

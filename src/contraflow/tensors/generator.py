@@ -118,12 +118,22 @@ def set_rng_state(saved: tuple[int, int]) -> None:
 
 
 def initial_seed() -> int:
-    """The seed of the default generator."""
+    """The seed of the default generator.
+
+    >>> import contraflow as cf
+    >>> cf.manual_seed(7).initial_seed(), cf.initial_seed()
+    (7, 7)
+    """
     return default_generator.initial_seed()
 
 
 def seed() -> int:
-    """Seed the default generator with a number that nobody knows before, and return it."""
+    """Seed the default generator with a number that nobody knows before, and return it.
+
+    >>> import contraflow as cf
+    >>> cf.seed() == cf.initial_seed()
+    True
+    """
     drawn = int.from_bytes(os.urandom(8), "little") >> 1
     default_generator.manual_seed(drawn)
     return drawn

@@ -106,6 +106,10 @@ class Node:
 
     Python's collector looks at every object of a graph, so there are few: one tuple of targets and
     no pairs, and what most nodes do not have is in `watchers`.
+
+    >>> import contraflow as cf
+    >>> cf.ones(3, requires_grad=True).exp().grad_fn.name
+    'exp'
     """
 
     __slots__ = (

@@ -39,7 +39,17 @@ MANY_VIEW_OPS = 8  # views of views from which on one op stands for all of them
 
 
 class Tensor(TensorElements):
-    """A multi-dimensional array that remembers how it was computed."""
+    """A multi-dimensional array that remembers how it was computed.
+
+    `contraflow.tensor` makes one of numbers, and every op makes others.
+
+    >>> import contraflow as cf
+    >>> x = cf.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([[2., 4.],
+            [6., 8.]])
+    """
 
     # Defaults of rare fields live on the class, which keeps construction cheap.
     _node: Node | None = None

@@ -22,7 +22,12 @@ class TensorType(type):
 
 
 def _tensor_type(title: str, dtype: DType) -> TensorType:
-    text = f"Tensors of {dtype}: a call takes sizes, or elements. Prefer `contraflow.tensor`."
+    text = f"""Tensors of {dtype}: a call takes sizes, or elements. Prefer `contraflow.tensor`.
+
+    >>> import contraflow as cf
+    >>> cf.{title}Tensor(2, 3).shape, isinstance(cf.{title}Tensor([1, 0]), cf.{title}Tensor)
+    ((2, 3), True)
+    """
     return TensorType(f"{title}Tensor", (), {"dtype": dtype, "__doc__": text})
 
 

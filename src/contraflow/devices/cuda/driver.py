@@ -44,7 +44,19 @@ if hasattr(os, "register_at_fork"):
 
 
 class OutOfMemory(DeviceError):
-    """The GPU has no memory left for what was asked."""
+    """The GPU has no memory left for what was asked.
+
+    It is `contraflow.OutOfMemoryError`, and a DeviceError.
+
+    >>> import contraflow as cf
+    >>> def halved(x):  # [n, i], in two parts where one does not fit
+    ...     try:
+    ...         return x @ x.T
+    ...     except cf.OutOfMemoryError:
+    ...         return cf.cat([part @ x.T for part in x.chunk(2)])
+    >>> halved(cf.ones(4, 3)).shape
+    (4, 4)
+    """
 
 
 def bindings(name: str = "driver") -> Any:

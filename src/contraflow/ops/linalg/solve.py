@@ -25,7 +25,15 @@ from contraflow.tensors.tensor import Tensor
 
 
 class LinAlgError(RuntimeError):
-    """A matrix does not have the inverse or decomposition that was asked for."""
+    """A matrix does not have the inverse or decomposition that was asked for.
+
+    >>> import contraflow as cf
+    >>> try:
+    ...     cf.linalg.inv(cf.zeros(2, 2))
+    ... except cf.linalg.LinAlgError as error:
+    ...     print(error)
+    inv: float32[2, 2] is singular.
+    """
 
 
 def real_types(name: str, outs: int = 1) -> Any:
