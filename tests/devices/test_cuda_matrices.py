@@ -76,14 +76,19 @@ CASES = {
 }  # fmt: skip
 
 
-def results(function: Any, arrays: list[np.ndarray], place: str, dtype: Any) -> tuple[Any, Any]:
-    inputs = [cf.tensor(x, dtype=dtype, device=place, requires_grad=True) for x in arrays]
+def derived(function: Any, inputs: Any) -> tuple[Any, Any]:
+    """Values, and gradients of both orders."""
     found = function(*inputs)
     outs = found if isinstance(found, tuple) else (found,)
     total = sum((out * out.detach().cos()).sum() for out in outs if out.requires_grad)
     first = cf.autograd.grad(total, inputs, create_graph=True)
     second = cf.autograd.grad(sum((g * g).sum() for g in first), inputs, allow_unused=True)
     return outs, (*first, *(g for g in second if g is not None))
+
+
+def results(function: Any, arrays: list[np.ndarray], place: str, dtype: Any) -> tuple[Any, Any]:
+    inputs = [cf.tensor(x, dtype=dtype, device=place, requires_grad=True) for x in arrays]
+    return derived(function, inputs)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -149,6 +154,52 @@ def test_other_ops_without_a_kernel_are_refused_by_name(device):
         L.lu_factor(cf.tensor(regular(3, 3), device=PLACE))
 
 
-def test_compiled_functions_refuse_them_by_name(device):
-    with pytest.raises(cf.DeviceError, match="cholesky"):
-        cf.compile(lambda x: L.cholesky(x))(cf.tensor(definite(3, 3), device=PLACE))
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_values_and_gradients(name, device):
+    function, arrays = CASES[name]
+    compiled = cf.compile(lambda *inputs: derived(function, inputs))
+    there = [cf.tensor(x, device=PLACE, requires_grad=True) for x in arrays]
+    outs, gradients = results(function, arrays, "cpu", cf.float64)
+    for _ in range(3):
+        found = compiled(*there)
+        for x, y in zip((*found[0], *found[1]), (*outs, *gradients), strict=True):
+            assert_close(x.detach().cpu(), y.detach(), rtol=1e-7, atol=1e-7)
+    assert compiled.captures == 1
+    assert "calls of cuSOLVER are not recorded" in compiled.explain()
+
+
+def test_a_step_that_decomposes_follows_the_cpu_and_a_bad_matrix_changes_nothing(device):
+    found = []
+    for place in ("cpu", PLACE):
+        weight = cf.tensor(regular(4, 4), device=place, requires_grad=True)
+        noise = cf.tensor(0.1 * np.eye(4), device=place)
+        optimizer = cf.optim.Adam([weight], lr=0.01)
+
+        @cf.compile
+        def step(x, weight=weight, noise=noise, optimizer=optimizer):
+            optimizer.zero_grad()
+            factor = L.cholesky(x @ weight @ weight.mT @ x.mT + noise)
+            loss = factor.diagonal().log().sum() + L.solve(weight, x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        given = cf.tensor(regular(4, 4), device=place)
+        losses = [step(given).item() for _ in range(12)]
+        before = weight.detach().clone()
+        with pytest.raises(L.LinAlgError, match=r"cholesky: .* is not positive definite"):
+            step(given * float("nan"))
+        assert_close(weight.detach().cpu(), before.cpu())
+        found.append([*losses, step(given).item()])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
+def test_a_wrong_index_before_a_decomposition_is_the_error(device):
+    x = cf.tensor(definite(3, 3), device=PLACE)
+    chosen = cf.compile(lambda x, i: L.cholesky(x[i]))
+    good = cf.tensor([0, 1, 2], device=PLACE)
+    assert_close(chosen(x, good).cpu(), L.cholesky(x.cpu()))
+    for function in (chosen, lambda x, i: L.cholesky(x[i])):
+        with pytest.raises(IndexError, match="index 7 is out of range"):
+            function(x, cf.tensor([0, 7, 2], device=PLACE)).cpu()
+    assert_close(chosen(x, good).cpu(), L.cholesky(x.cpu()))

@@ -91,7 +91,7 @@ def page() -> str:
         "| --- | --- |",
         "| kernel | generated code of the device |",
         "| NumPy | the op's reference, on the host |",
-        "| cuSOLVER | a library of the device, in eager mode; compiled functions refuse the op |",
+        "| cuSOLVER | a library of the device, between the launches of kernels |",
         "| refused | a DeviceError that names the op and says what to do |",
         "| refused: float64 | it computes in that dtype, which the device does not have |",
         "",

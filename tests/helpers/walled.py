@@ -13,7 +13,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.nn.utils import clip_grad
 from contraflow.operation.context import other_devices
+from contraflow.operation.op import REGISTRY
 from contraflow.render.clike import source, wgsl
 from contraflow.runtime import eager_programs
 from contraflow.shapes import Shape, numel
@@ -76,7 +77,6 @@ class WalledDevice:
 
     asynchronous = False
     exchange: WalledExchange | None = None
-    library_ops: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, name: str = "walled", limits: Limits = PLAIN, choice: int = 0) -> None:
         self.name, self.limits = name, limits
@@ -204,6 +204,8 @@ class AsynchronousDevice(WalledDevice):
             assert late is not None
             run = run._replace(number=self.pending.add(late, run.clear))
         self.queue.append(run)
+        if any(isinstance(step, HostStep) for step in run.program.plan.steps):
+            self.synchronize()  # what a library finds is raised by the call itself
 
     def download(self, buffer: WalledBuffer) -> np.ndarray:
         self.synchronize()
@@ -238,7 +240,7 @@ class WalledProgram:
     def __init__(self, device: WalledDevice, plan: Plan) -> None:
         self.device, self.plan = device, plan
         hosts = [step.name for step in segments(plan) if isinstance(step, HostStep)]
-        assert not hosts, f"host steps on the walled device: {hosts}"
+        assert device.limits.library.issuperset(hosts), f"host steps on the walled device: {hosts}"
         self.words = RunWords(plan)
         self.put = self.words.put
         for step in kernel_steps(plan):
@@ -286,6 +288,9 @@ class WalledProgram:
             self._run_step(step, arrays, scalars)
 
     def _run_step(self, step: Any, arrays: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
+        if isinstance(step, HostStep):
+            self._run_library(step, arrays)
+            return
         bound: list[tuple[np.ndarray | None, int]] = []
         for operand, binding in zip(step.call.kernel.operands, step.bindings):
             plain = operand.mode == "position" or binding.slot == SCALARS
@@ -298,6 +303,15 @@ class WalledProgram:
             # The interpreter says it in words, which begin with the index.
             (index,) = re.findall(r"^index (-?\d+) ", str(error))
             raise IndexOutOfRange(int(index), step.line) from error
+
+    def _run_library(self, step: HostStep, arrays: dict[int, np.ndarray]) -> None:
+        """What a library of the device would do: it takes buffers as they lie, and casts none."""
+        op, given = REGISTRY[step.name], [arrays[i].reshape(step.shapes[i]) for i in step.reads]
+        assert op.ref is not None
+        results = op.ref(*given, **step.params)
+        for i, result in zip(step.writes, results if isinstance(results, tuple) else (results,)):
+            assert result.shape == step.shapes[i]
+            arrays[i].reshape(result.shape)[...] = result
 
     def _check_apart(self, step: Any, bound: Sequence[tuple[np.ndarray | None, int]]) -> None:
         """What one operand writes no other one may touch."""

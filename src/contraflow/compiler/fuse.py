@@ -27,6 +27,7 @@ from contraflow.compiler.comparisons import kept_values
 from contraflow.compiler.contraction_layout import ContractionLayout, Target
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.lower import (
+    Access,
     Fused,
     Group,
     HostUse,
@@ -190,9 +191,13 @@ class _Fuser:
             rest = self._rest(number)
             self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
         elif runs_on_host(line.op, self.limits):
-            if not self.limits.host:
+            if line.op.name in self.limits.library:
+                inputs: tuple[Any, ...] = self._for_library(line, number)
+            elif self.limits.host:
+                inputs = self._in_memory(line, number)
+            else:
                 raise host_only(line.op.name, line.line)
-            self._append(HostUse(number, line, self._in_memory(line, number)))
+            self._append(HostUse(number, line, inputs))
         elif lowering == "scatter":
             self._scatter(number, line)
         elif lowering == "scan":
@@ -380,6 +385,22 @@ class _Fuser:
                 inputs.append(self.scope.located(x))
             else:
                 inputs.append(x)
+        return tuple(inputs)
+
+    def _for_library(self, line: TapeLine, number: int) -> tuple[Access, ...]:
+        """The operands of a step that a library does: whole values, of the dtypes that the op
+        computes in."""
+        inputs: list[Access] = []
+        computed = line.op.types(self.tape.given(line.inputs), line.params)[0]
+        for x, dtype in zip(line.inputs, computed):
+            assert isinstance(x, Value) and dtype is not None
+            self._stored(x, number)
+            value, view = self.scope.located(x)
+            whole = contiguous(self.tape.specs[x].shape)
+            is_whole = view == whole and self.tape.specs[value] == (whole.shape, dtype)
+            if value in self.host or not is_whole:
+                value = self._copied(x, dtype, None, number)
+            inputs.append((value, whole))
         return tuple(inputs)
 
     def _copied(

@@ -82,6 +82,9 @@ class Limits(NamedTuple):
     attention_rows: tuple[int, int] = (0, 0)
     attention_columns: int = 1 << 62
     host: bool = True  # whether programs may have steps that run on the host, in its memory
+    # Names of ops without a kernel that a library of the device does: steps as on the host, whose
+    # inputs are whole values of the dtypes that the op computes in.
+    library: frozenset[str] = frozenset()
     lacks: frozenset[str] = frozenset()  # names of dtypes that values cannot have there
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it
     # The most points of a row that one Sort can order, a multiple of BLOCK; longer rows are sorted

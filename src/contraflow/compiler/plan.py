@@ -19,7 +19,16 @@ from typing import Any, NamedTuple
 
 from contraflow.compiler.aliases import join_aliases
 from contraflow.compiler.arena import Temporary, lay_apart, lay_out
-from contraflow.compiler.kernel import WRITES, KernelCall, Limits, Loops, Operand, Store, loops
+from contraflow.compiler.kernel import (
+    READS,
+    WRITES,
+    KernelCall,
+    Limits,
+    Loops,
+    Operand,
+    Store,
+    loops,
+)
 from contraflow.compiler.lower import Fused, HostUse, KernelUse, OperandPlace, Use, is_access
 from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import DType
@@ -28,6 +37,7 @@ from contraflow.expressions import expression as s
 from contraflow.operation.op import Op
 from contraflow.operation.reference import run_reference, strided
 from contraflow.shapes import numel
+from contraflow.spec import Params
 
 
 class Binding(NamedTuple):
@@ -71,6 +81,12 @@ class KernelStep:
     makes: Set[Value] = frozenset()  # the values of the tape that it writes
 
     @property
+    def reads(self) -> tuple[int, ...]:
+        """The slots that it reads."""
+        operands = zip(self.call.kernel.operands, self.bindings)
+        return tuple(binding.slot for operand, binding in operands if operand.mode in READS)
+
+    @property
     def writes(self) -> tuple[int, ...]:
         """The slots that it writes."""
         operands = zip(self.call.kernel.operands, self.bindings)
@@ -84,7 +100,8 @@ class KernelStep:
 
 @dataclass(eq=False, repr=False)
 class HostStep:
-    """Run Python over arrays: an op without a kernel. Arrays are contiguous, in slot order."""
+    """An op without a kernel: run Python over arrays, which are contiguous, in slot order. On a
+    device whose `Limits` allow no such steps a library of its own does the op, by its name."""
 
     name: str
     run: Callable[..., Any]  # arrays of `reads` in, arrays for `writes` out
@@ -92,6 +109,7 @@ class HostStep:
     writes: tuple[int, ...]
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     line: int = 0
+    params: Params = field(default_factory=dict)
     may_fail = True  # as Python may
 
 
@@ -341,7 +359,7 @@ class _Planner:
         }
         given = tuple(self.tape.given(line.inputs))
         run = functools.partial(_run_on_host, line.op, use.inputs, given, line.params)
-        return HostStep(line.op.name, run, reads, writes, shapes, use.line)
+        return HostStep(line.op.name, run, reads, writes, shapes, use.line, line.params)
 
 
 def _run_on_host(op: Op, inputs: Any, given: Any, params: Any, *arrays: Any) -> Any:

@@ -6,7 +6,7 @@ optional dependency costs nothing until it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from contraflow import threads
@@ -17,7 +17,6 @@ from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
 from contraflow.operation.context import other_devices, state
 from contraflow.shapes import Shape
-from contraflow.spec import Params, Spec
 
 if TYPE_CHECKING:
     from contraflow.compiler.kernel import Limits
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
 # attributes `shape`, `dtype` (a DType), `size` (elements), `nbytes` and `device`. Calls that hit
 # compare `size`: none of these is a property.
 DeviceBuffer = Any
-# An op that a library does: a function of the inputs, the specs of the results and the parameters.
-# Inputs are whole buffers of the dtypes that the op computes in, and nothing is empty. It gives the
-# buffers of the results, or None where it is not defined for these elements: the host says why.
-LibraryOp = Callable[[Sequence[Any], Sequence[Spec], Params], list[Any] | None]
 
 
 def dtype_of(buffer: DeviceBuffer) -> DType:
@@ -99,7 +94,6 @@ class DeviceInterface(Protocol):
     limits: Limits  # all that the compiler learns of it
     asynchronous: bool  # programs may run after `run` has returned
     exchange: MemoryExchange | None  # None where other libraries cannot reach its memory
-    library_ops: Mapping[str, LibraryOp]  # ops without a kernel that a library of the device does
 
     def allocate(self, shape: Shape, dtype: DType) -> DeviceBuffer:
         """Uninitialised memory."""

@@ -18,7 +18,6 @@ from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
 from contraflow.graph.op_node import OpNode, kept_by
-from contraflow.operation import core
 from contraflow.operation.context import (
     ThreadState,
     device_of,
@@ -174,38 +173,7 @@ class Eager(BottomContext):
             raise ValueError(f"{op.name}: {TOO_MANY_DIMS}")
         if op.is_opaque and device_of(inputs) is None:  # made by the host, out of numbers
             return tuple(_transferred(x, device) for x in self._run(op, inputs, params))
-        if op.is_opaque:
-            compute = devices.lookup(device).library_ops.get(op.name)
-            if compute is not None:
-                return self._by_library(compute, op, inputs, params, made, device)
         return tuple(eager_programs.call_there(op, inputs, params))
-
-    def _by_library(
-        self,
-        compute: devices.LibraryOp,
-        op: Op,
-        inputs: tuple[Any, ...],
-        params: Params,
-        made: Sequence[Spec],
-        device: str,
-    ) -> tuple[Tensor, ...]:
-        """The results of an op that a library of a device computes.
-
-        Where it is not defined for these elements the host runs it, and says why.
-        """
-        computed = op.types(specs_of(op, inputs), params)[0]
-        given: list[Tensor] = [x.to(dtype=dtype) for x, dtype in zip(inputs, computed)]
-        found: Sequence[Any] | None = None
-        shapes = [*(x.layout.shape for x in given), *(spec.shape for spec in made)]
-        if all(map(numel, shapes)):
-            whole = [x if x.storage.shows(x.layout) and x.storage.data.shape == x.layout.shape
-                     else core.clone(x) for x in given]  # fmt: skip
-            buffers = [x.storage.data for x in whole]
-            found = compute(buffers, made, params)
-        if found is None:
-            here = tuple(Tensor.of_array(np.array(x.fetched(), order="C")) for x in given)
-            return tuple(_transferred(x, device) for x in self._run(op, here, params))
-        return tuple(Tensor.of_buffer(buffer, device) for buffer in found)
 
     def _large(
         self, op: Op, inputs: tuple[Any, ...], params: Params, arrays: list[Any], dtype: DType

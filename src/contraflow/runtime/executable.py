@@ -25,6 +25,7 @@ from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, TapeLine, Value, unnamed
 from contraflow.devices.failures import LateFailure, StepRefused
+from contraflow.devices.segments import kernel_steps
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
 from contraflow.runtime.outputs import BlockPair, Standing, number_of, take, take_lines
@@ -246,8 +247,8 @@ class Native:
 
     @cached_property
     def may_fail(self) -> bool:
-        """Whether it may find a wrong index."""
-        return any(step.may_fail for step in self.plan.steps)
+        """Whether a kernel of it may find a wrong index."""
+        return any(step.may_fail for step in kernel_steps(self.plan))
 
     def replay(
         self,
@@ -400,8 +401,10 @@ class Native:
 
     @property
     def has_host_steps(self) -> bool:
-        """Whether some of it runs on the host, and not as a kernel."""
-        return any(isinstance(step, HostStep) for step in self.plan.steps)
+        """Whether some of it runs on the host, and neither as a kernel nor by a library."""
+        return self.device.limits.host and any(
+            isinstance(step, HostStep) for step in self.plan.steps
+        )
 
     @property
     def kernels(self) -> list[str]:
@@ -410,12 +413,13 @@ class Native:
         return [step.call.kernel.name for step in steps if not isinstance(step, HostStep)]
 
     def explain(self) -> list[str]:
-        """Kernels and host segments, in order, and how they are run."""
+        """Kernels, host segments and calls of a library, in order, and how they are run."""
         rows = [f"run as  {note}" for note in self.program.notes]
         makers = {value: line for line in self.tape.lines for value in line.outs}
         for step in self.plan.steps:
             if isinstance(step, HostStep):
-                rows.append(f"host    {step.name}{at(self.tape.lines[step.line].line)}")
+                where = "host   " if self.device.limits.host else "library"
+                rows.append(f"{where} {step.name}{at(self.tape.lines[step.line].line)}")
             else:
                 made = [makers[value] for value in sorted(step.makes) if value in makers]
                 row = f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
 from contraflow.compiler.kernel import Limits
@@ -27,7 +25,6 @@ class CpuDevice:
     name = "cpu"
     asynchronous = False
     exchange = None  # NumPy does it
-    library_ops: ClassVar[dict[str, Any]] = {}  # NumPy does all
 
     def __init__(self) -> None:
         kernels = frozenset(("scatter", "scan", "sort", "attention"))

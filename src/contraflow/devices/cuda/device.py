@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,9 @@ class CudaDevice:
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.name = "cuda" if driver.index == 0 else f"cuda:{driver.index}"
-        self.limits = cuda.LIMITS._replace(host=False)
+        # Whether the library is there is asked when it is needed: loading it takes long.
+        library = frozenset(matrices.OPS if driver.is_real else ())
+        self.limits = cuda.LIMITS._replace(host=False, library=library)
         self.lock = threads.recursive_lock()
         self.stream = driver("cuStreamCreate", _NOT_BLOCKING)
         self.stream_handle = ctypes.c_void_p(int(self.stream))
@@ -67,6 +70,7 @@ class CudaDevice:
         self._transfers = Transfers(driver, self.stream)
         self.products = Products(driver.is_real)
         self._arena = (0, 0)  # where it lies, and its size
+        self._arena_users = 0  # programs that are running
         self._workspace = 0
         self.shown = ShownNumbers(driver, self.memory)
         # The graph that was launched last, and the number of that run: nothing was written since.
@@ -121,10 +125,19 @@ class CudaDevice:
                 if found is not None:
                     self.outcomes.ended(number)
                     return found
-            array = np.empty(buffer.shape, buffer.dtype.numpy)
-            self._transfers.download(buffer.pointer, array)
+            array = self.read(buffer)
             self.outcomes.finish()
         return array
+
+    def read(self, buffer: CudaBuffer) -> np.ndarray:
+        """A copy of a buffer, when everything before it is done, whether or not that was well."""
+        array = np.empty(buffer.shape, buffer.dtype.numpy)
+        self._transfers.download(buffer.pointer, array)
+        return array
+
+    def write(self, array: np.ndarray, buffer: CudaBuffer) -> None:
+        """Overwrite a buffer with the elements of a C-contiguous array."""
+        self._transfers.upload(buffer.pointer, array)
 
     def copy(self, source: CudaBuffer, target: CudaBuffer) -> None:
         """Overwrite a buffer with the elements of another one."""
@@ -158,7 +171,18 @@ class CudaDevice:
             self._workspace = self.memory.take(size)
         return self._workspace
 
+    @contextlib.contextmanager
+    def arena_in_use(self) -> Iterator[None]:
+        """A block in which the arena stays, though memory is needed for other things."""
+        self._arena_users += 1
+        try:
+            yield
+        finally:
+            self._arena_users -= 1
+
     def _drop_arena(self) -> None:
+        if self._arena_users:
+            return
         (pointer, size), self._arena = self._arena, (0, 0)
         if size:
             self.memory.give(pointer, size)
@@ -221,12 +245,9 @@ class CudaDevice:
         return CudaProgram(self, plan)
 
     @cached_property
-    def library_ops(self) -> dict[str, Callable[..., list[CudaBuffer] | None]]:
-        """The ops that cuSOLVER does, where it is installed."""
-        if not self.driver.is_real or matrices.library() is None:
-            return {}
-        solver = matrices.MatrixSolver(self)
-        return {name: partial(solver.run, name) for name in matrices.OPS}
+    def solver(self) -> matrices.MatrixSolver:
+        """Decompositions of matrices, by cuSOLVER."""
+        return matrices.MatrixSolver(self)
 
 
 def open_device(index: int = 0) -> CudaDevice:

@@ -328,6 +328,7 @@ class PlanGraph:
         for step, variant, found in zip(steps, variants(steps, self._plan.slots), planned):
             if found is None:
                 continue
+            assert variant is not None
             if isinstance(found, ProductStep):
                 step = found.step
             operands = list(zip(step.call.kernel.operands, step.bindings))

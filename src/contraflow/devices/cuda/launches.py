@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from contraflow import config, devices
-from contraflow.compiler.kernel import READS, Contraction, Loops
-from contraflow.compiler.plan import SCALARS, Binding, KernelStep, Plan, Slot
+from contraflow.compiler.kernel import Contraction, Loops
+from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cuda.compiler import RejectedKernel, text_of
 from contraflow.devices.cuda.driver import OutOfMemory
+from contraflow.devices.cuda.library_calls import LibraryCall
 from contraflow.devices.cuda.products import (
     ALIGNED,
     WORKSPACE,
@@ -27,6 +28,8 @@ from contraflow.render.clike import cuda, source
 if TYPE_CHECKING:
     from contraflow.compiler.kernel import Kernel
     from contraflow.devices.cuda.device import CudaDevice
+
+PlanStep = KernelStep | HostStep
 
 
 class ProductStep(NamedTuple):
@@ -62,19 +65,22 @@ class ProductStep(NamedTuple):
 
 
 def with_products(
-    device: CudaDevice, steps: Sequence[KernelStep], slots: Sequence[Slot], apart: bool = False
-) -> list[ProductStep | KernelStep | None]:
+    device: CudaDevice, steps: Sequence[PlanStep], slots: Sequence[Slot], apart: bool = False
+) -> list[ProductStep | PlanStep | None]:
     """The steps, with those that the library of products can do; None for a step whose work is
     done by the next.
 
     A product that writes state is not one of these: it would write it after a failure too. If
     temporaries lie `apart`, none takes the place of another one.
     """
-    found: list[ProductStep | KernelStep | None] = []
+    found: list[ProductStep | PlanStep | None] = []
     late = late_products(steps)
-    readers = Counter(b.slot for step in steps for b in reads_of(step))
+    readers = Counter(slot for step in steps for slot in step.reads)
     may_fail = any(step.may_fail for step in steps)
     for number, step in enumerate(steps):
+        if isinstance(step, HostStep):
+            found.append(step)
+            continue
         form = form_of(step.call)
         before = found[-1] if found else None
         kinds = {slots[slot].kind for slot in step.writes}
@@ -98,14 +104,14 @@ def with_products(
     return found
 
 
-def late_products(steps: Sequence[KernelStep]) -> set[int]:
+def late_products(steps: Sequence[PlanStep]) -> set[int]:
     """Products near the end of their way, while others go on for long: gradients of weights. They
     are done when the longest way has been gone, all at the same time."""
     needs: list[set[int]] = []
     writers: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for i, step in enumerate(steps):
-        read, written = {b.slot for b in reads_of(step)}, set(step.writes)
+        read, written = set(step.reads), set(step.writes)
         waits = {writers[slot] for slot in read | written if slot in writers}
         needs.append(waits.union(*(readers.pop(slot, ()) for slot in written)))
         writers.update(dict.fromkeys(written, i))
@@ -121,7 +127,8 @@ def late_products(steps: Sequence[KernelStep]) -> set[int]:
     found = {
         i
         for i, step in enumerate(steps)
-        if isinstance(step.call.kernel, Contraction)
+        if isinstance(step, KernelStep)
+        and isinstance(step.call.kernel, Contraction)
         and height[i] <= LATE_HEIGHT
         and longest - depth[i] - height[i] >= LATE_SLACK
     }
@@ -130,12 +137,6 @@ def late_products(steps: Sequence[KernelStep]) -> set[int]:
 
 LATE_HEIGHT, LATE_SLACK = 3, 6  # steps to the end of a late product's way, and by which it is short
 LATE_PRODUCTS = 3  # fewer are not worth it
-
-
-def reads_of(step: KernelStep) -> list[Binding]:
-    """The memory that a step reads."""
-    operands = zip(step.call.kernel.operands, step.bindings)
-    return [binding for operand, binding in operands if operand.mode in READS]
 
 
 def with_bias(
@@ -186,17 +187,27 @@ def _overlap(slots: Sequence[Slot], a: int, b: int, apart: bool) -> bool:
     return one.offset < other.offset + other.nbytes and other.offset < one.offset + one.nbytes
 
 
-def variants(steps: Sequence[KernelStep], slots: Sequence[Slot]) -> list[cuda.TextVariant]:
-    """The variant of the text of each step.
+def last_risk(steps: Sequence[PlanStep]) -> int:
+    """The number of the last step whose kernel may find a wrong index, -1 if none may. A step of a
+    library is not one: its failure is known when the step is over."""
+    risks = (i for i, x in enumerate(steps) if x.may_fail and isinstance(x, KernelStep))
+    return max(risks, default=-1)
+
+
+def variants(steps: Sequence[PlanStep], slots: Sequence[Slot]) -> list[cuda.TextVariant | None]:
+    """The variant of the text of each step, None for that of a library.
 
     Steps behind the last that may fail are guarded where they write what others see: a failed call
     leaves state and gradients as they were.
     """
-    last_risk = max((i for i, step in enumerate(steps) if step.may_fail), default=-1)
-    found = []
+    last = last_risk(steps)
+    found: list[cuda.TextVariant | None] = []
     for i, step in enumerate(steps):
+        if isinstance(step, HostStep):
+            found.append(None)
+            continue
         written = set(step.writes)
-        guarded = i > last_risk and any(slots[slot].kind != "temp" for slot in written)
+        guarded = i > last and any(slots[slot].kind != "temp" for slot in written)
         operands = enumerate(zip(step.call.kernel.operands, step.bindings))
         apart = frozenset(i for i, (o, b) in operands if o.mode == "in" and b.slot not in written)
         found.append(cuda.variant_of(step.call)._replace(guarded=guarded, apart=apart))
@@ -272,7 +283,7 @@ class StreamLaunches:
     def __init__(
         self,
         device: CudaDevice,
-        steps: Sequence[KernelStep],
+        steps: Sequence[PlanStep],
         plan: Plan,
         words: RunWords,
     ) -> None:
@@ -283,11 +294,13 @@ class StreamLaunches:
         self._of_line: list[tuple[int, int]] = []  # words of marks, and the tape line
         self.arena = 0  # where temporaries begin, as these words have it
         self.kind = -1  # of the words for failures
-        self.last_risk = max((i for i, step in enumerate(steps) if step.may_fail), default=-1)
+        self.last_risk = last_risk(steps)
         self._planned = with_products(device, steps, slots)
         self._kernels = self._build(variants(steps, slots))
         products = [x for x in self._planned if isinstance(x, ProductStep)]
-        self.has_products = bool(products)
+        self._has_products = bool(products)
+        # Whether some steps write results after a failure, too: libraries know of none.
+        self.is_unguarded = bool(products) or any(isinstance(x, HostStep) for x in steps)
         self._factors = sorted({
             self._run_word(binding.slot)
             for product in products
@@ -298,12 +311,12 @@ class StreamLaunches:
         # All calls, where addresses do not decide which these are.
         self.fixed = [] if products else self.ready()[1]
 
-    def _build(self, chosen: Sequence[cuda.TextVariant]) -> list[LaunchedStep]:
+    def _build(self, chosen: Sequence[cuda.TextVariant | None]) -> list[LaunchedStep]:
         """The launches of kernels, in the order of the steps."""
         kernels = [
             (step, variant)
             for step, variant in zip(self._planned, chosen)
-            if isinstance(step, KernelStep)
+            if isinstance(step, KernelStep) and variant is not None
         ]
         functions = load_functions(self._device, kernels, self._plan)
         packed: list[bytes] = []
@@ -354,6 +367,12 @@ class StreamLaunches:
             return self._own, 1 + slot
         return self._run_words.block, self._run_word(slot)
 
+    def _address(self, slot: int) -> int:
+        """Where a slot lies in this run."""
+        block, word = self._word(slot)
+        address: int = block[word]
+        return address
+
     def _multiply(self, product: ProductStep, aligned: bool) -> list[Callable[[], int]]:
         """The calls of the library that do a product; operands lie at the words of their slots."""
         device, size = self._device, product.form.dtype.itemsize
@@ -378,7 +397,7 @@ class StreamLaunches:
     def ready(self) -> tuple[list[LaunchedStep], list[Callable[[], int]]]:
         """The steps, and all of their calls, for the addresses that are in the words."""
         key: Any = None
-        if self.has_products:
+        if self._has_products:
             block, bits = self._run_words.block, 0
             for word in self._factors:
                 bits |= block[word]
@@ -392,6 +411,9 @@ class StreamLaunches:
                     name = step.step.call.kernel.name
                     calls = self._multiply(step, key[0])
                     launches.append(LaunchedStep(name, calls, step.step.line))
+                elif isinstance(step, HostStep):
+                    called = LibraryCall(self._device, step, self._plan, self._address)
+                    launches.append(LaunchedStep(step.name, [called], step.line))
                 else:
                     launches.append(LaunchedStep("", []) if step is None else next(kernels))
             calls = [call for launch in launches for call in launch.calls]

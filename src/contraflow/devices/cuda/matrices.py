@@ -25,7 +25,7 @@ from contraflow.dtypes import DType, float32, float64, int32
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
 from contraflow.shapes import Shape
-from contraflow.spec import Spec
+from contraflow.spec import Params
 
 if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
@@ -158,7 +158,7 @@ class MatrixSolver:
         self._status: CudaBuffer | None = None  # one number for each matrix of the running op
 
     def run(
-        self, name: str, inputs: Sequence[CudaBuffer], made: Sequence[Spec], params: Any
+        self, name: str, inputs: Sequence[CudaBuffer], params: Params
     ) -> list[CudaBuffer] | None:
         """The results of an op; None where a matrix has no inverse or decomposition."""
         device = self._device
@@ -180,7 +180,6 @@ class MatrixSolver:
                 )
             except Refused:
                 return None
-            assert [x.shape for x in results] == [tuple(spec.shape) for spec in made]
             return results
 
     # --- the library and the kernels --------------------------------------------------------
@@ -257,7 +256,9 @@ class MatrixSolver:
     def _check(self) -> None:
         """Wait, and refuse what the library could not do."""
         assert self._status is not None
-        if self._device.download(self._status).any():
+        statuses = self._device.read(self._status)
+        self._device.outcomes.check()  # a wrong index before it is the reason, if there was one
+        if statuses.any():
             raise Refused
 
     # --- factors ----------------------------------------------------------------------------

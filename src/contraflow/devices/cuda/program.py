@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contraflow import config
-from contraflow.compiler.plan import HostStep, Plan
+from contraflow.compiler.plan import Plan
 from contraflow.devices.cuda.graph import CannotRecord, PlanGraph
 from contraflow.devices.cuda.launches import StreamLaunches
+from contraflow.devices.cuda.library_calls import library_steps
 from contraflow.devices.cuda.memory import BufferLoan
 from contraflow.devices.cuda.runs import CALLS, LINE_BITS, OPS
 from contraflow.devices.failures import LateFailure
@@ -33,13 +34,13 @@ class CudaProgram:
 
     def __init__(self, device: CudaDevice, plan: Plan) -> None:
         self._device, self._plan = device, plan
-        assert not any(isinstance(step, HostStep) for step in plan.steps)
+        by_library = library_steps(plan)
         self._steps = kernel_steps(plan)
         self._may_fail = any(step.may_fail for step in self._steps)
         self._arena_bytes = plan.arena_bytes
         self._words = RunWords(plan)
         self.put: Callable[[int, int], None] = self._words.put
-        self._launches = StreamLaunches(device, self._steps, plan, self._words)
+        self._launches = StreamLaunches(device, plan.steps, plan, self._words)
         self._outputs = [
             i
             for i, slot in enumerate(self._words.slots, self._words.first)
@@ -50,6 +51,9 @@ class CudaProgram:
         self._last: list[int] = []  # the words of the last run, while they are watched
         self._runs = self._graphs = 0
         self.why_no_graph = "" if len(self._steps) >= LEAST_STEPS else "it has few steps"
+        if by_library:
+            names = ", ".join(dict.fromkeys(step.name for step in by_library))
+            self.why_no_graph = f"calls of cuSOLVER are not recorded ({names})"
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
@@ -135,8 +139,8 @@ class CudaProgram:
             graph = self._record(arena)
             if graph is None:
                 return False
-        if not self._may_fail and self._launches.has_products and len(device.outcomes.pending):
-            device.outcomes.wait()  # products are not guarded
+        if not self._may_fail and self._launches.is_unguarded and len(device.outcomes.pending):
+            device.outcomes.wait()  # libraries are not guarded
         number = device.outcomes.begin(late, self._may_fail, ())
         status = graph.run(words, number)
         if status:
@@ -190,12 +194,12 @@ class CudaProgram:
         device, launches = self._device, self._launches
         device.latest = None
         is_call = late is not None and late.undo is not None
-        if is_call and launches.has_products and len(device.outcomes.pending):
-            device.outcomes.wait()  # products are not guarded
+        if is_call and launches.is_unguarded and len(device.outcomes.pending):
+            device.outcomes.wait()  # libraries are not guarded
         number = device.outcomes.begin(late, self._may_fail, self._made(late))
         self._place(CALLS if is_call else OPS)
         launches.mark(number << LINE_BITS)
-        waits = is_call and launches.has_products and self._may_fail
+        waits = is_call and launches.is_unguarded and self._may_fail
         for i, (name, calls, _) in enumerate(launches.ready()[0]):
             for call in calls:
                 if timeline is None:

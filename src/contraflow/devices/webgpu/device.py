@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from os import getpid
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +69,6 @@ class WebgpuDevice:
     name = "webgpu"
     asynchronous = True  # but for ops of eager mode that may find a wrong index, which wait for it
     exchange = None  # its memory has no addresses that others know
-    library_ops: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, make_calls: Callable[[Any], Calls] | None = None) -> None:
         """By raw calls of the library under wgpu where these are known, or as it is told."""
