@@ -54,6 +54,7 @@ def test_a_training_step_goes_on_as_in_python(webgpu, tmp_path):
     for tokens, labels in data[:2]:
         trainer.step(*on_webgpu(tokens, labels))
     trainer.step.export_web(tmp_path)
+    assert "product_" in (tmp_path / "kernels.wgsl").read_text()  # with the map behind it
     bundle = Bundle(tmp_path, webgpu.wgpu_device)
     for number, (tokens, labels) in enumerate(data[2:]):
         if number == 2:

@@ -17,6 +17,7 @@ from contraflow.devices.webgpu import program as module
 from contraflow.devices.webgpu.epilogues import with_epilogues
 from contraflow.dtypes import float32
 from contraflow.expressions import expression as s
+from contraflow.render.clike import wgsl, wide
 from contraflow.render.clike.fused import FusedProduct
 
 pytestmark = pytest.mark.usefixtures("webgpu")
@@ -45,6 +46,9 @@ def drawn(*shape: int) -> np.ndarray:
 
 X, W, B, R = drawn(33, 40), drawn(40, 50), drawn(50), drawn(33, 50)
 LONG = drawn(33, 2100), drawn(2100, 50)
+P, Q, HEADS = drawn(4, 3, 17, 20), drawn(4, 3, 20, 30), drawn(3, 1, 1)
+TALL = drawn(120, 40), drawn(40, 250), drawn(250)
+TALL_AND_LONG = drawn(120, 2100), drawn(2100, 250), drawn(250)
 
 # A function, its arguments, and how many dispatches it is.
 TABLE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], int]] = {
@@ -60,9 +64,15 @@ TABLE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], int]] = {
     "to integers": (lambda x, w: (x @ w).int(), (X, W), 1),
     "in several panels": (lambda x, w, b: x @ w + b, (*LONG, B), 1),
     "read again": (lambda x, w: (x @ w).tanh() - (x @ w).mean(1, keepdim=True), (X, W), 2),
-    "batches": (lambda x, w: (x.reshape(3, 11, 40) @ w.expand(3, 40, 50)) + 1, (X, W), 2),
-    "coordinates": (lambda x, w: (x @ w).triu(), (X, W), 2),
-    "another order": (lambda x, w, r: (x @ w).T + r.reshape(50, 33), (X, W, R), 2),
+    "batches": (lambda x, w: (x.reshape(3, 11, 40) @ w.expand(3, 40, 50)) + 1, (X, W), 1),
+    "two axes of batches": (lambda p, q, h: F.gelu(p @ q + h), (P, Q, HEADS), 1),
+    "heads beside each other": (lambda p, q: (p @ q).transpose(1, 2) * 2, (P, Q), 1),
+    "one element": (lambda x, w: x[:1] @ w[:, :1] + 1, (X, W), 1),
+    "coordinates": (lambda x, w: (x @ w).triu(), (X, W), 1),
+    "coordinates of batches": (lambda p, q: (p @ q).tril(3) + 1, (P, Q), 1),
+    "another order": (lambda x, w, r: (x @ w).T + r.reshape(50, 33), (X, W, R), 1),
+    "a part of an axis": (lambda x, w, b: (x @ w).view(33, 5, 10) + b[:10], (X, W, B), 2),
+    "repeated": (lambda x, w, b: (x @ w) + b[:3, None, None], (X, W, B), 2),
     "rows": (lambda x, w: (x @ w).softmax(1), (X, W), 2),
 }
 
@@ -81,6 +91,41 @@ def test_values_and_dispatches(name: str, steps: list[list[Any]]) -> None:
         assert x.spec == y.spec
         error = 4e-3 if "float16" in name else 2e-5 * arrays[0].shape[1] ** 0.5
         np.testing.assert_allclose(x.numpy(force=True), y.numpy(), error, error)
+
+
+@pytest.mark.parametrize("arrays", [TALL, TALL_AND_LONG], ids=["one panel", "several panels"])
+def test_the_largest_tiles_have_epilogues(
+    arrays: tuple[np.ndarray, ...], steps: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wgsl, "BUSY_GROUPS", 1)
+    x, w, b = (cf.tensor(y, device="webgpu") for y in arrays)
+    found = cf.compile(lambda x, w, b: F.relu(x @ w + b))(x, w, b)
+    (step,) = steps[-1]
+    assert wgsl.variant_of(step.call).tiling == wide.TILINGS[0]
+    error = 2e-5 * arrays[0].shape[1] ** 0.5
+    wanted = np.maximum(arrays[0] @ arrays[1] + arrays[2], 0)
+    np.testing.assert_allclose(found.numpy(force=True), wanted, error, error)
+
+
+@pytest.mark.parametrize("shape", [(33, 40), (3, 11, 40)], ids=["matrices", "batches"])
+def test_random_masks(shape: tuple[int, ...], steps: list[list[Any]]) -> None:
+    """Each element has the word of its place in the result."""
+
+    def function(x: cf.Tensor, w: cf.Tensor) -> cf.Tensor:
+        return F.dropout(x @ w, 0.4)
+
+    found = {}
+    for place in ("cpu", "webgpu"):
+        cf.manual_seed(5)
+        x, w = (cf.tensor(y, device=place) for y in (X.reshape(shape), W))
+        if len(shape) == 3:
+            w = w.expand(3, 40, 50)
+        compiled = cf.compile(function)
+        found[place] = [compiled(x, w).numpy(force=True) for _ in range(2)]
+    assert len(steps[-1]) == fused_steps(steps) == 1
+    for here, there in zip(found["cpu"], found["webgpu"]):
+        np.testing.assert_array_equal(there == 0, here == 0)
+        np.testing.assert_allclose(there, here, 1e-4, 1e-4)
 
 
 DISPATCHES = {"small": (18, 5), "mlp": (18, 5), "gpt": (166, 26)}

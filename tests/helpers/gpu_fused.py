@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contraflow.compiler.kernel import KernelCall, Operand, Store, contraction, loops
-from contraflow.dtypes import DType, float16, float32
+from contraflow.dtypes import DType, float16, float32, int64
 from contraflow.expressions import expression as s
 from contraflow.render.clike.fused import FusedProduct, fused, may_follow
 
@@ -27,10 +27,27 @@ def with_bias(keeps: bool, dtype: DType = float32) -> FusedProduct:
     return kernel
 
 
+def with_triangle() -> FusedProduct:
+    """Products of a batch, of which what lies above a diagonal is zero."""
+    operands = (Operand(float32, "in", (2, 2, 1)), Operand(float32, "out", (2, 2, 1)))
+    row, column = (s.leaf("axis", int64, k) for k in (1, 2))
+    below = s.select(row >= column, s.leaf("load", float32, 0), s.const(0.0, float32))
+    strides = ((2100, 70, 1),) * 2
+    kernel = loops(3, 0, 2, operands, (), (Store(1, below, True),))
+    following = KernelCall(kernel, (4, 30, 70), strides)
+    own = ((0, 1500, 50, 1), (0, 3500, 70, 1), (0, 2100, 70, 1))
+    product = KernelCall(contraction(float32, float32), (1, 4, 30, 70, 50), own)
+    assert may_follow(product, following, 0)
+    found = fused(product, following, 0, False).kernel
+    assert isinstance(found, FusedProduct)
+    return found
+
+
 def kernels() -> dict[str, FusedProduct]:
     """The kernels by name."""
     return {
         "product_with_bias": with_bias(False),
         "product_kept_with_bias": with_bias(True),
         "product_of_float16_with_bias": with_bias(True, float16),
+        "product_of_batches_with_triangle": with_triangle(),
     }

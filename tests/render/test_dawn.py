@@ -113,7 +113,7 @@ def all_texts() -> Iterator[tuple[str, dict[str, Any]]]:
 def variants(kernel: Kernel) -> Iterator[WgslVariant]:
     """The variants that calls of a kernel may have, and one that is guarded."""
     if isinstance(kernel, FusedProduct):
-        yield from (WgslVariant(tiling) for tiling in wide.TILINGS if tiling.slices > 1)
+        yield from map(WgslVariant, wide.TILINGS)
         yield WgslVariant(wide.TILINGS[-1], guarded=True)
         return
     yield wgsl.PLAIN

@@ -1,5 +1,5 @@
 enable f16;
-struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, size4: i32, offset0: i32, offset1: i32, offset2: i32, offset3: i32, offset4: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride0_3: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride1_3: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32, stride2_3: i32, stride3_2: i32, stride3_3: i32, stride4_2: i32, stride4_3: i32 }
+struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, size4: i32, offset0: i32, offset1: i32, offset2: i32, offset3: i32, offset4: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride0_3: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride1_3: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32, stride2_3: i32, stride3_0: i32, stride3_1: i32, stride3_2: i32, stride3_3: i32, stride4_0: i32, stride4_1: i32, stride4_2: i32, stride4_3: i32 }
 @group(0) @binding(0) var<uniform> arguments: Arguments;
 @group(0) @binding(2) var<storage, read> operand0: array<f16>;
 @group(0) @binding(3) var<storage, read> operand1: array<f16>;
@@ -48,8 +48,12 @@ fn product_e497fd035cd9(
     let stride2_1: i32 = arguments.stride2_1;
     let stride2_2: i32 = arguments.stride2_2;
     let stride2_3: i32 = arguments.stride2_3;
+    let stride3_0: i32 = arguments.stride3_0;
+    let stride3_1: i32 = arguments.stride3_1;
     let stride3_2: i32 = arguments.stride3_2;
     let stride3_3: i32 = arguments.stride3_3;
+    let stride4_0: i32 = arguments.stride4_0;
+    let stride4_1: i32 = arguments.stride4_1;
     let stride4_2: i32 = arguments.stride4_2;
     let stride4_3: i32 = arguments.stride4_3;
     let row_tiles: i32 = (size2 + 15) / 16;
@@ -244,13 +248,13 @@ fn product_e497fd035cd9(
                             let v1: f32 = round_float16(v0);
                             let to: i32 = row_at + own_place * stride2_3;
                             operand2[to] = f16(v1);
-                            let v2: f32 = f32(operand3[offset3 + to_row * stride3_2 + own_place * stride3_3]);
+                            let v2: f32 = f32(operand3[offset3 + batch0 * stride3_0 + batch1 * stride3_1 + to_row * stride3_2 + own_place * stride3_3]);
                             let v3: f32 = round_float16((v1 + v2));
                             let v4: bool = v3 > 0.0f;
                             let v5: bool = (bitcast<u32>(v3) & 0x7fffffffu) > 0x7f800000u;
                             let v6: bool = v4 | v5;
                             let v7: f32 = round_float16((select(0.0f, v3, v6)));
-                            operand4[offset4 + to_row * stride4_2 + own_place * stride4_3] = f16(v7);
+                            operand4[offset4 + batch0 * stride4_0 + batch1 * stride4_1 + to_row * stride4_2 + own_place * stride4_3] = f16(v7);
                         }
                     }
                 }

@@ -1,4 +1,4 @@
-struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, size4: i32, offset0: i32, offset1: i32, offset2: i32, offset3: i32, offset4: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride0_3: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride1_3: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32, stride2_3: i32, stride3_2: i32, stride3_3: i32, stride4_2: i32, stride4_3: i32 }
+struct Arguments { zero: u32, size0: i32, size1: i32, size2: i32, size3: i32, size4: i32, offset0: i32, offset1: i32, offset2: i32, offset3: i32, offset4: i32, stride0_0: i32, stride0_1: i32, stride0_2: i32, stride0_3: i32, stride1_0: i32, stride1_1: i32, stride1_2: i32, stride1_3: i32, stride2_0: i32, stride2_1: i32, stride2_2: i32, stride2_3: i32, stride3_0: i32, stride3_1: i32, stride3_2: i32, stride3_3: i32, stride4_0: i32, stride4_1: i32, stride4_2: i32, stride4_3: i32 }
 @group(0) @binding(0) var<uniform> arguments: Arguments;
 @group(0) @binding(2) var<storage, read> operand0: array<f32>;
 @group(0) @binding(3) var<storage, read> operand1: array<f32>;
@@ -38,8 +38,12 @@ fn product_8160cc5d88b9(
     let stride2_1: i32 = arguments.stride2_1;
     let stride2_2: i32 = arguments.stride2_2;
     let stride2_3: i32 = arguments.stride2_3;
+    let stride3_0: i32 = arguments.stride3_0;
+    let stride3_1: i32 = arguments.stride3_1;
     let stride3_2: i32 = arguments.stride3_2;
     let stride3_3: i32 = arguments.stride3_3;
+    let stride4_0: i32 = arguments.stride4_0;
+    let stride4_1: i32 = arguments.stride4_1;
     let stride4_2: i32 = arguments.stride4_2;
     let stride4_3: i32 = arguments.stride4_3;
     let row_tiles: i32 = (size2 + 15) / 16;
@@ -231,13 +235,13 @@ fn product_8160cc5d88b9(
                         let own_place: i32 = first_column + own_column * 4 + part;
                         if (own_place < size3) {
                             let v0: f32 = total[part];
-                            let v1: f32 = operand3[offset3 + to_row * stride3_2 + own_place * stride3_3];
+                            let v1: f32 = operand3[offset3 + batch0 * stride3_0 + batch1 * stride3_1 + to_row * stride3_2 + own_place * stride3_3];
                             let v2: f32 = v0 + v1;
                             let v3: bool = v2 > 0.0f;
                             let v4: bool = (bitcast<u32>(v2) & 0x7fffffffu) > 0x7f800000u;
                             let v5: bool = v3 | v4;
                             let v6: f32 = select(0.0f, v2, v5);
-                            operand4[offset4 + to_row * stride4_2 + own_place * stride4_3] = v6;
+                            operand4[offset4 + batch0 * stride4_0 + batch1 * stride4_1 + to_row * stride4_2 + own_place * stride4_3] = v6;
                         }
                     }
                 }

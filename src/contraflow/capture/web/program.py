@@ -30,6 +30,7 @@ from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import KernelStep
 from contraflow.contexts.recording import InputSource
 from contraflow.devices.failures import IndexOutOfRange
+from contraflow.devices.webgpu.epilogues import with_epilogues
 from contraflow.dtypes import DType, float16
 from contraflow.errors import CaptureError, DeviceError
 from contraflow.render.clike import source, wgsl
@@ -159,6 +160,7 @@ class ProgramWriter:
         steps = [x for x in self.native.plan.steps if isinstance(x, KernelStep)]
         assert len(steps) == len(self.native.plan.steps), "webgpu has no host steps"
         steps = [step for step in steps if source.count_groups(step.call)]
+        steps = with_epilogues(steps, self.native.plan.slots)
         checked = max((i + 1 for i, step in enumerate(steps) if step.may_fail), default=0)
         return {
             "tensors": self.tensors,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from contraflow.compiler.kernel import READS, WRITES, Contraction
-from contraflow.compiler.plan import SCALARS, KernelStep, Slot
+from contraflow.compiler.plan import SCALARS, Binding, KernelStep, Slot
 from contraflow.render.clike import fused, source, wgsl
 
 
@@ -42,14 +42,15 @@ def _takes_epilogue(step: KernelStep) -> bool:
     kernel = step.call.kernel
     if not isinstance(kernel, Contraction):
         return False
-    tiling = wgsl.variant_of(step.call).tiling
-    return tiling is not None and tiling.slices > 1
+    return wgsl.variant_of(step.call).tiling is not None
 
 
 def _operand_of_result(product: KernelStep, step: KernelStep) -> int | None:
     """The operand of a map that reads the result of a product, if it may follow that."""
     result = product.bindings[2]
-    numbers = [i for i, binding in enumerate(step.bindings) if binding.slot == result.slot]
+    numbers = [
+        i for i in source.in_memory(step.call.kernel) if step.bindings[i].slot == result.slot
+    ]
     if len(numbers) != 1 or step.bindings[numbers[0]] != result:
         return None
     return numbers[0] if fused.may_follow(product.call, step.call, numbers[0]) else None
@@ -91,4 +92,5 @@ def _read_slots(step: KernelStep) -> set[int]:
 def _joined(product: KernelStep, step: KernelStep, result: int, keeps: bool) -> KernelStep:
     call = fused.fused(product.call, step.call, result, keeps)
     others = [binding for i, binding in enumerate(step.bindings) if i != result]
-    return replace(product, call=call, bindings=(*product.bindings, *others))
+    coordinates = [Binding(0)] * (len(call.kernel.operands) - len(product.bindings) - len(others))
+    return replace(product, call=call, bindings=(*product.bindings, *others, *coordinates))

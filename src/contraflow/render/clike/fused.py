@@ -2,7 +2,8 @@
 and optimizers, whose gradient is the product.
 
 The kernel is a contraction with more operands. The map is computed for each element of the result
-where its sum is complete; its operands are read and written at strides of the product's axes.
+where its sum is complete; its operands are read and written at strides of the product's axes. The
+coordinates that it computes with, of random masks say, are operands without memory.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from contraflow.compiler.kernel import STRIDED, Contraction, KernelCall, Loops, Operand
+from contraflow.dtypes import int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.render.clike.loops import prepare
@@ -25,7 +28,8 @@ from contraflow.render.clike.writer import ExprText
 @dataclass(eq=False, repr=False)
 class FusedProduct(Contraction):
     """A contraction whose operands 0, 1, 2 are followed by those of a map, but for the one that
-    reads the result. `keeps` says that the result itself is stored too."""
+    reads the result, and by one for each axis of the map whose coordinate it computes with. `keeps`
+    says that the result itself is stored too."""
 
     following: Loops | None = None
     result: int = 0  # the number of the operand of the map that is the product's result
@@ -44,11 +48,18 @@ class FusedProduct(Contraction):
         return {self.result: 2} | {i: 3 + n for n, i in enumerate(others)}
 
     @cached_property
+    def axes(self) -> dict[int, int]:
+        """The number here of the operand that is the coordinate along each axis of the map."""
+        read = sorted({e.data for e in s.walk(self.map.roots) if e.fn == "axis"})
+        return {axis: 2 + len(self.map.operands) + n for n, axis in enumerate(read)}
+
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
-        """A, B and C, and those of the map."""
+        """A, B and C, those of the map, and coordinates."""
         own = Contraction(self.dtype, self.accumulate).operands
-        others = (o for i, o in enumerate(self.map.operands) if i != self.result)
-        strides = (0, 0, STRIDED, STRIDED)
+        others = [o for i, o in enumerate(self.map.operands) if i != self.result]
+        others += [Operand(int64, "position")] * len(self.axes)
+        strides = (STRIDED,) * 4
         return (*own, *(o if o.mode == "scalar" else o._replace(strides=strides) for o in others))
 
     @cached_property
@@ -60,29 +71,64 @@ class FusedProduct(Contraction):
 
 def may_follow(product: KernelCall, call: KernelCall, result: int) -> bool:
     """Whether a call of a map visits the elements of a product's result, which its operand number
-    `result` reads, and is about nothing but these elements."""
+    `result` reads, and reads and writes other operands at the same point only."""
     kernel = call.kernel
     if not isinstance(kernel, Loops) or kernel.inner or kernel.checks_indices or kernel.gathered:
         return False
     modes = {operand.mode for operand in kernel.operands}
-    if kernel.operands[result].mode != "in" or not modes <= {"in", "out", "inout", "scalar"}:
+    known = {"in", "out", "inout", "scalar", "position"}
+    if kernel.operands[result].mode != "in" or not modes <= known:
         return False
-    if any(e.fn == "axis" for e in s.walk(kernel.roots)):
-        return False
-    return _rows_and_columns(product, call, call.strides[result]) == product.strides[2][2:]
+    return _places(_with_batch_of(product, call, result), call, result) is not None
 
 
-def _rows_and_columns(
-    product: KernelCall, call: KernelCall, strides: Sequence[int]
-) -> tuple[int, int] | None:
-    """Strides over the points of a map, over the rows and columns of a product's result; None if
-    those are not its points."""
-    g, b, m, n, _ = product.sizes
-    if g * b != 1:
-        return None
-    if call.sizes == (m, n):
-        return strides[0], strides[1]
-    return (n * strides[0], strides[0]) if call.sizes == (m * n,) else None
+def _with_batch_of(product: KernelCall, call: KernelCall, result: int) -> KernelCall:
+    """A product whose batch has two axes where it was one of two axes of a map."""
+    g, b, *rest = product.sizes
+    far = product.strides[2][1]
+    beside = zip(call.sizes, call.strides[result])
+    size = next((n for n, stride in beside if stride == far and 1 < n < b), b)
+    if g != 1 or b % size:
+        return product
+    strides = [(size * own[1], *own[1:]) for own in product.strides]
+    return KernelCall(product.kernel, (b // size, size, *rest), tuple(strides))
+
+
+class _AxisStep(NamedTuple):
+    """A step along an axis of a product's result as one of a map: so many points along an axis."""
+
+    axis: int
+    points: int
+
+
+def _places(product: KernelCall, call: KernelCall, result: int) -> dict[int, _AxisStep] | None:
+    """The places of the axes of a product's result, but for those of one point; None if the points
+    of the map are not the elements of the result.
+
+    Axes are compared by how far apart their elements lie in the result, which the map may visit in
+    any order, several axes of the product as one.
+    """
+    own = _by_stride(product.sizes, product.strides[2])
+    visited = iter(_by_stride(call.sizes, call.strides[result]))
+    found: dict[int, _AxisStep] = {}
+    axis = stride = points = 0
+    left = 1  # of the points of `axis`, which those of several axes make up
+    for far, size, k in own:
+        if left == 1:
+            stride, left, axis = next(visited, (0, 1, 0))
+            points = 1
+        if stride * points != far or left % size:
+            return None
+        found[k] = _AxisStep(axis, points)
+        points *= size
+        left //= size
+    return found if left == 1 and next(visited, None) is None else None
+
+
+def _by_stride(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(stride, size, axis) of the axes of several points, neighbours in memory first."""
+    axes = zip(strides, sizes, range(len(strides)))
+    return sorted((stride, size, k) for stride, size, k in axes if size != 1)
 
 
 def fused(product: KernelCall, call: KernelCall, result: int, keeps: bool) -> KernelCall:
@@ -91,13 +137,20 @@ def fused(product: KernelCall, call: KernelCall, result: int, keeps: bool) -> Ke
     assert isinstance(own, Contraction)
     assert isinstance(kernel, Loops)
     keeps = keeps or (own.dtype is own.accumulate and product.sizes[4] > PANEL)
-    strides = list(product.strides)
-    for i, given in enumerate(call.strides):
-        if i != result:
-            over = _rows_and_columns(product, call, given) if given else None
-            strides.append(() if over is None else (0, 0, *over))
     both = FusedProduct(own.dtype, own.accumulate, None, kernel, result, keeps)
-    return KernelCall(both, product.sizes, tuple(strides))
+    product = _with_batch_of(product, call, result)
+    places = _places(product, call, result)
+    assert places is not None
+    axes = [places.get(k, _AxisStep(0, 0)) for k in range(4)]
+
+    def over(strides: Sequence[int]) -> tuple[int, ...]:
+        """Strides over the points of the map, over the axes of the result."""
+        return tuple(points and points * strides[axis] for axis, points in axes)
+
+    operands = enumerate(zip(kernel.operands, call.strides))
+    others = [over(t) if o.mode != "scalar" else () for i, (o, t) in operands if i != result]
+    others += [over([int(k == axis) for k in range(kernel.outer)]) for axis in both.axes]
+    return KernelCall(both, product.sizes, (*product.strides, *others))
 
 
 class FusedProductWriter(ProductWriter):
@@ -106,9 +159,13 @@ class FusedProductWriter(ProductWriter):
     kernel: FusedProduct
 
     def __init__(self, kernel: FusedProduct, syntax: Syntax, tiling: Tiling) -> None:
-        assert tiling.slices > 1, "each thread would have the text of the map for all of its sums"
         super().__init__(kernel, syntax, tiling)
         self.stores = prepare(kernel.map, syntax.column).stores
+
+    def write_stores(self) -> None:
+        """Write what becomes of a thread's sums, which pass through shared memory: the map would be
+        written out for each of them else."""
+        self.write_sums_of_slices()
 
     def write_store(self, column: str, vector: str) -> None:
         """Write what becomes of four columns."""
@@ -140,13 +197,21 @@ class FusedProductWriter(ProductWriter):
 
     def place(self, number: int) -> str:
         """The address of an operand at the element."""
-        return f"offset{number} + to_row * stride{number}_2 + own_place * stride{number}_3"
+        at = zip(("batch0", "batch1", "to_row", "own_place"), range(4))
+        return " + ".join([f"offset{number}", *(f"{i} * stride{number}_{k}" for i, k in at)])
+
+    def value(self, e: Expr) -> ExprText:
+        """Write an expression; a coordinate of the map is that of an operand."""
+        if e.fn == "axis":
+            return ExprText(self.define(e.dtype, self.place(self.kernel.axes[e.data])))
+        return super().value(e)
 
     def load(self, e: Expr, args: Sequence[str], checks: tuple[str, ...]) -> ExprText:
         """Write the load of an element; that of the result is there."""
         number = self.kernel.numbers[e.data]
+        mode = self.operands[number].mode
         if number == 2:
             return ExprText(self.complete)
-        if self.operands[number].mode == "scalar":
+        if mode == "scalar":
             return ExprText(f"scalar{number}")
-        return ExprText(self.define(e.dtype, self.syntax.load(number, e.dtype, self.place(number))))
+        return ExprText(self.element(number, self.place(number), (), mode != "position"))

@@ -434,6 +434,8 @@ def host_dtype(kernel: Kernel, number: int) -> DType:
 def halved(kernel: Kernel) -> frozenset[int]:
     """The scalar operands of which a kernel takes the two halves and nothing else, so that all 64
     bits of a seed arrive."""
+    if isinstance(kernel, FusedProduct):
+        return frozenset(kernel.numbers[i] for i in halved(kernel.map))
     if isinstance(kernel, (Contraction, Attention)):
         return frozenset()
     wide = {i for i in source.scalars(kernel) if kernel.operands[i].dtype is int64}
