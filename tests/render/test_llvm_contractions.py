@@ -232,3 +232,21 @@ def test_convolutions_of_every_dtype(kinds):
 )  # fmt: skip
 def test_contractions_through_several_strides(sizes, strides):
     check_windows((float32, float32), sizes, strides)
+
+
+@pytest.mark.parametrize("kinds", [(float32, float32), (float64, float64), (int16, int16)], ids=str)
+@pytest.mark.parametrize(
+    ("places", "taps", "stride", "dilation"),
+    [((7, 7), (3, 3), 1, 1), ((4, 8), (3, 3), 1, 1), ((5, 15), (3, 3), 1, 1),
+     ((14, 30), (5, 2), 1, 1), ((3, 4), (3, 3), 2, 1), ((9, 29), (3, 3), 2, 1),
+     ((6, 21), (3, 3), 3, 2), ((3, 2100), (2, 3), 1, 1), ((2, 1), (2, 2), 1, 1)],
+)  # fmt: skip
+def test_windows_of_one_row(kinds, places, taps, stride, dilation):
+    """A filter for each channel: the convolution, and the gradient of filters over images."""
+    height, width = (
+        stride * (n - 1) + dilation * (m - 1) + 1 for n, m in zip(places, taps, strict=True)
+    )
+    plane = height * width
+    between, within = (stride * width, stride), (dilation * width, dilation)
+    check_windows(kinds, ((2, 3, 1, 1), taps, places), (3 * plane, plane, 0, *within, *between))
+    check_windows(kinds, ((1, 3, 1, 5), places, taps), (0, plane, 3 * plane, *between, *within))

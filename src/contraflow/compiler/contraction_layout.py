@@ -281,14 +281,15 @@ class _Arrangement(_ProductDims):
     ) -> tuple[list[str], list[str]]:
         """The dims of k that A needs a stride of their own for, and those that lie evenly there.
 
-        Where the latter are few it is cheaper to copy A than to cut the sum into many short ones.
+        Where the latter are few it is cheaper to copy A than to cut the sum into many short ones,
+        unless A has a single row, whose kernel adds up such sums.
         """
         *lead, depth = groups
         strides = _steps(x)
         for split in range(len(depth) if x.in_place else 0):
             outer, inner = depth[:split], depth[split:]
             if self.even((*lead, outer, inner), strides) is not None:
-                long = self.count(inner) >= thresholds.long_inner_sum
+                long = self.count(inner) >= thresholds.long_inner_sum or self.count(lead[-1]) == 1
                 return (outer, inner) if long else ([], depth)
         return [], depth
 

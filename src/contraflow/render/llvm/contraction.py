@@ -279,6 +279,8 @@ class ContractionRenderer(SingleRowRenderer):
         grid = self._grid(function, sides)
         with function.loop("%first", "%last", 1) as part:
             batches, rows, columns = self._cut(function.code(), sides, grid, part.index)
+            if not self.plain and not self.converts:
+                batches = self._single_rows(function, sides, batches, rows, columns)
             with function.loop(*batches, 1) as batch:
                 a, b, c = self._matrices(function.code(), sides, batch.index)
                 start = columns[0]
@@ -295,6 +297,14 @@ class ContractionRenderer(SingleRowRenderer):
                         self._finish(function, sides, strip)
         self._release(function.code())
         return function.text()
+
+    def _single_rows(
+        self, function: FunctionText, sides: Sides, batches: tuple[str, str],
+        rows: tuple[str, str], columns: tuple[str, str],
+    ) -> tuple[str, str]:  # fmt: skip
+        """Write the matrices of a part that have a single row, if there is a way for these; give
+        those that are left to do."""
+        raise NotImplementedError
 
     def _one_row(
         self, function: FunctionText, sides: Sides, pointers: Sequence[str],

@@ -13,7 +13,8 @@ GENERATOR = (
     "render.llvm.attention", "render.llvm.box", "render.llvm.contraction", "render.llvm.kept",
     "render.llvm.loops", "render.llvm.matrices", "render.llvm.pairs", "render.llvm.panels",
     "render.llvm.scan", "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort",
-    "render.llvm.tiles", "render.llvm.weights", "render.llvm.window", "render.llvm.kernels",
+    "render.llvm.tiles", "render.llvm.weights", "render.llvm.window",
+    "render.llvm.window_rows", "render.llvm.kernels",
 )  # fmt: skip
 
 

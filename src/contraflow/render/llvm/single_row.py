@@ -71,11 +71,7 @@ class SingleRowRenderer(PanelRenderer):
                 if mask is None:
                     self._write_row(code, there, [total])
                 else:
-                    suffix = mangled(element, self.width)
-                    code.do(
-                        f"call void @llvm.masked.store.{suffix}.p0({self.vector} {total}, "
-                        f"ptr {there}, i32 {self.align}, {wide('i1', self.width)} {mask})"
-                    )
+                    self._write_lanes(code, there, total, mask)
         return function.text()
 
     def _places(
@@ -105,6 +101,14 @@ class SingleRowRenderer(PanelRenderer):
         return code.let(
             f"call {kind} @llvm.masked.load.{suffix}.p0(ptr {pointer}, i32 {self.align}, "
             f"{wide('i1', self.width)} {mask}, {kind} zeroinitializer)"
+        )
+
+    def _write_lanes(self, code: CodeStretch, pointer: str, vector: str, mask: str) -> None:
+        """Write the lanes of a vector for which a mask is set."""
+        suffix = mangled(memory(self.sum), self.width)
+        code.do(
+            f"call void @llvm.masked.store.{suffix}.p0({self.vector} {vector}, ptr {pointer}, "
+            f"i32 {self.align}, {wide('i1', self.width)} {mask})"
         )
 
     def _splatted(self, code: CodeStretch, pointer: str) -> str:

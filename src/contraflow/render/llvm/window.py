@@ -6,18 +6,20 @@ panel is packed from where the elements lie, and from then on all is as in `cont
 
 Rows of a panel follow a counter of k's digits. Its columns lie side by side, the whole panel or
 each vector in one or two runs; or elements lie side by side down a column, and squares of them are
-transposed; else they are gathered.
+transposed; else they are gathered. One row of A meets windows without panels (`window_rows.py`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.contraction import ContractionRenderer, Panel, Sides
 from contraflow.render.llvm.panels import DEPTH
 from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
+from contraflow.render.llvm.window_rows import HEADER, PIECES, WORDS, WindowRows, piece_place
 
 _SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
 PANELS = 16  # of a chunk: so many have a table of where their columns lie
@@ -33,10 +35,14 @@ class WindowRenderer(ContractionRenderer):
         assert kernel.digits is not None
         self.depths, self.places = kernel.digits
         self.table_type = f"[{self.columns} x i64]"
+        self.rows = None if self.converts else WindowRows(kernel, name)
 
     def text(self) -> str:
         """The functions, the entry last."""
-        return f"{self._table()}\n{super().text()}"
+        parts = [self._table(), super().text()]
+        if self.rows:
+            parts = [self.rows.text(), self._pieces(True), self._pieces(False), *parts]
+        return "\n".join(parts)
 
     # --- arguments -----------------------------------------------------------------------------
 
@@ -119,6 +125,9 @@ class WindowRenderer(ContractionRenderer):
 
     def _scratch(self, code: CodeStretch) -> None:
         self.tables = code.let(f"alloca [{PANELS} x {self.table_type}], align 64", "tables")
+        if self.rows:
+            table = f"[{HEADER + WORDS * PIECES} x i64]"
+            self.taps, self.pieces = (code.let(f"alloca {table}, align 64") for _ in range(2))
 
     def _chunk(self, code: CodeStretch, sides: Sides) -> str:
         most = str(PANELS * self.columns)
@@ -166,6 +175,148 @@ class WindowRenderer(ContractionRenderer):
                 body.let(f"select i1 {more}, i64 {new}, i64 {old}")
                 for new, old in zip(moved, loop.carried)
             ]
+        return function.text()
+
+    # --- one row -------------------------------------------------------------------------------
+
+    def _single_rows(
+        self, function: FunctionText, sides: Sides, batches: tuple[str, str],
+        rows: tuple[str, str], columns: tuple[str, str],
+    ) -> tuple[str, str]:  # fmt: skip
+        assert self.rows is not None
+        code = function.code()
+        single = self._flag(code, f"{sides.m}, 1", f"{rows[0]}, 0", f"{rows[1]}, 1")
+        single = self._all(code, single, code.let(f"xor i1 {self.empty}, true"))
+        depth, place = (self._digits(code, of_depth)[-1] for of_depth in (True, False))
+        few_taps = code.let(f"icmp sle i64 {sides.k}, {PIECES}")
+        more = code.let(f"icmp sge i64 {sides.n}, {sides.k}")
+        one_sum = self._flag(code, f"{sides.outer}, 1")
+        along_places = self._all(code, single, self.direct, one_sum, few_taps, more)
+        few_taps = code.let(f"icmp sle i64 {sides.n}, {PIECES}")
+        long = code.let(f"icmp sge i64 {depth[0]}, {self.rows.width // 2}")
+        beside = self._flag(code, f"{sides.depth}, 1")
+        fewer = code.let(f"xor i1 {along_places}, true")
+        along_depth = self._all(code, single, beside, few_taps, long, fewer)
+        done = self._any(code, along_places, along_depth)
+        with function.when(along_places):
+            self._list_pieces(function.code(), True, "0", sides.k, "1", self.taps)
+            chunks = self._chunks(function, False, columns, place[0])
+            with chunks, function.loop(*batches, 1) as batch:
+                code = function.code()
+                a, b, c = self._matrices(code, sides, batch.index)
+                code.do(
+                    f"call void @{self.name}_places(ptr {a}, i64 {sides.depth}, ptr {b}, "
+                    f"ptr {c}, i64 {sides.k}, ptr {self.taps}, i64 {place[1]}, "
+                    f"ptr {self.pieces})"
+                )
+        with function.when(along_depth):
+            self._list_pieces(function.code(), False, *columns, "1", self.taps)
+            extent = function.code().integer("sub", columns[1], columns[0])
+            with self._chunks(function, True, ("0", sides.k), depth[0]) as chunk:
+                code = function.code()
+                listed = code.let(
+                    f"add i64 {code.word(self.pieces, 0)}, {code.word(self.pieces, 1)}"
+                )
+                images = code.let(f"sdiv i64 {PIECES}, {listed}")
+                with function.loop(*batches, 1) as batch:
+                    a, b, c = self._matrices(function.code(), sides, batch.index)
+                    with function.loop("0", sides.outer, images) as outer:
+                        code = function.code()
+                        far, near = (
+                            self._ahead(code, pointer, outer.index, stride)
+                            for pointer, stride in zip((a, b), sides.apart)
+                        )
+                        target = self._ahead(code, c, columns[0], sides.column)
+                        count = self._least(
+                            code, code.let(f"sub i64 {sides.outer}, {outer.index}"), images
+                        )
+                        first = code.let(f"or i64 {outer.index}, {chunk}")
+                        code.do(
+                            f"call void @{self.name}_depths(ptr {far}, ptr {near}, ptr {target}, "
+                            f"i64 {sides.column}, i64 {extent}, ptr {self.taps}, i64 {depth[1]}, "
+                            f"ptr {self.pieces}, i64 {count}, i64 {sides.apart[0]}, "
+                            f"i64 {sides.apart[1]}, i1 {self._flag(code, f'{first}, 0')})"
+                        )
+        code = function.code()
+        return code.let(f"select i1 {done}, i64 {batches[1]}, i64 {batches[0]}"), batches[1]
+
+    @contextmanager
+    def _chunks(
+        self, function: FunctionText, of_depth: bool, span: tuple[str, str], size: str
+    ) -> Iterator[str]:
+        """A loop over parts of a span, of which a table lists the pieces: whole runs of the last
+        digit, which has a size, or parts of them if they are long."""
+        assert self.rows is not None
+        code, width = function.code(), self.rows.width
+        each = self._units(code, size, width)  # pieces of a run; one more begins in the middle
+        runs = code.let(f"sub i64 {code.let(f'sdiv i64 {PIECES}, {each}')}, 1")
+        length = code.let(f"mul i64 {runs}, {size}")
+        some = code.let(f"icmp sgt i64 {runs}, 0")
+        step = code.let(f"select i1 {some}, i64 {length}, i64 {PIECES // 2 * width}")
+        with function.loop(*span, step) as loop:
+            code = function.code()
+            end = self._least(code, code.let(f"add i64 {loop.index}, {step}"), span[1])
+            self._list_pieces(code, of_depth, loop.index, end, str(width), self.pieces)
+            yield loop.index
+
+    def _list_pieces(
+        self, code: CodeStretch, of_depth: bool, start: str, stop: str, width: str, table: str
+    ) -> None:
+        code.do(
+            f"call void @{self.name}_{'depth' if of_depth else 'place'}_pieces(ptr %arguments, "
+            f"i64 {start}, i64 {stop}, i64 {width}, ptr {table})"
+        )
+
+    def _pieces(self, of_depth: bool) -> str:
+        """List the pieces of up to `width` elements from number `start` to `stop` along k or n."""
+        function = FunctionText(
+            f"define internal void @{self.name}_{'depth' if of_depth else 'place'}_pieces"
+            "(ptr %arguments, i64 %start, i64 %stop, i64 %width, ptr %table) #0"
+        )
+        code = function.code()
+        digits = self._digits(code, of_depth)
+        returns, (size, stride) = self._returns(code, digits), digits[-1]
+        found, offset = self._split(code, "%start", digits)
+        runs, several = "1", len(digits) > 1
+        if several:
+            extent = code.let(f"sub i64 %stop, {code.let(f'sub i64 %start, {found[-1]}')}")
+            runs = self._units(code, extent, size)
+        counter = [("i64", offset), *(("i64", digit) for digit in found[1:])]
+        with function.loop("0", runs, 1, [("i64", "%start"), *[("i64", "0")] * 2, *counter]) as run:
+            code = function.code()
+            number, whole, ragged, *state = run.carried
+            length = code.let(f"sub i64 %stop, {number}")
+            if several:
+                length = self._least(code, length, code.let(f"sub i64 {size}, {state[-1]}"))
+            with function.loop("0", length, "%width", [("i64", whole), ("i64", ragged)]) as piece:
+                code = function.code()
+                whole, ragged = piece.carried
+                left = code.let(f"sub i64 {length}, {piece.index}")
+                full = code.let(f"icmp sge i64 {left}, %width")
+                back = code.let(f"sub i64 {PIECES - 1}, {ragged}")
+                slot = code.let(f"select i1 {full}, i64 {whole}, i64 {back}")
+                entry = piece_place(code, "%table", slot)
+                moved = code.integer("mul", piece.index, stride)
+                words = (
+                    code.integer("add", state[0], moved),
+                    code.integer("add", number, piece.index),
+                    self._least(code, left, "%width"),
+                )
+                for i, word in enumerate(words):
+                    code.do(f"store i64 {word}, ptr {code.at(entry, 'i64', str(i))}")
+                one = code.let(f"zext i1 {full} to i64")
+                other = code.let(f"xor i64 {one}, 1")
+                piece.following = [
+                    code.let(f"add i64 {whole}, {one}"), code.let(f"add i64 {ragged}, {other}")
+                ]  # fmt: skip
+            code = function.code()
+            moved_state = self._advance(code, digits, returns, state, length)
+            run.following = [
+                code.integer("add", number, length), *piece.carried, *moved_state
+            ]  # fmt: skip
+        code = function.code()
+        for i, count in enumerate(run.carried[1:3]):
+            code.do(f"store i64 {count}, ptr {code.at('%table', 'i64', str(i))}")
         return function.text()
 
     # --- packing -------------------------------------------------------------------------------

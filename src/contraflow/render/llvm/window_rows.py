@@ -1,0 +1,212 @@
+"""Products of one row with windows as LLVM IR: convolutions in which each channel has its filter.
+
+There is one row of A, so that no panel is worth packing: windows are read where they lie, in pieces
+of up to a vector that lie evenly apart. `window.py` lists the pieces and the taps, which are alike
+in all channels, with where each lies in B:
+
+    the number of whole pieces, and of ragged ones, which have fewer elements than a vector
+    per piece   its offset in B, its number along C or A, its elements
+
+Whole ones stand at the front, ragged ones at the back, from the last on. Of a result that has a
+column for each place, pieces lie along its columns, and each meets all taps in order. Of one that
+has a column for each tap (the gradient of a filter), pieces lie along k, and each meets several
+taps. Vectors have 32 bytes at most, which rows of small images fill, whatever the processor has: so
+the sums of lanes, and their bits, are the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from contraflow.compiler.kernel import Contraction
+from contraflow.render.llvm.panels import DEPTH
+from contraflow.render.llvm.single_row import SingleRowRenderer
+from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
+
+PIECES = DEPTH  # in a table, and so the steps that lanes add up from zero
+HEADER, WORDS = 2, 3  # words before the pieces of a table, and of each piece
+TAPS = 9  # that a piece along k meets at once
+VECTOR_BYTES = 32
+
+
+class _Way(NamedTuple):
+    """How the elements of pieces are read, how many pieces at once, and which ones: a number, and
+    how many of these are among the whole ones."""
+
+    read: Callable[[CodeStretch, str, str | None], str]
+    ragged: bool
+    at_once: int
+    pieces: str
+    whole: str
+
+
+class WindowRows(SingleRowRenderer):
+    """Writes the functions of contractions of one row with windows."""
+
+    def __init__(self, kernel: Contraction, name: str) -> None:
+        super().__init__(kernel, name, VECTOR_BYTES, 1, 1)
+
+    def text(self) -> str:
+        """The functions."""
+        return "\n".join([self._along_places(), self._along_depth()])
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def _ways(self, code: CodeStretch) -> list[_Way]:
+        """The loops over all pieces: by how far apart elements lie, some have none."""
+        whole, ragged = code.word("%pieces", 0), code.word("%pieces", 1)
+        beside, second = self._flag(code, "%stride, 1"), self._flag(code, "%stride, 2")
+        even = self._any(code, beside, second)
+
+        def chosen(flag: str, count: str, otherwise: str = "0") -> str:
+            return code.let(f"select i1 {flag}, i64 {count}, i64 {otherwise}")
+
+        rest = chosen(even, "0", whole)
+        every = code.let(f"add i64 {rest}, {ragged}")
+        return [
+            _Way(self._lanes_at, False, 8, *[chosen(beside, whole)] * 2),
+            _Way(self._every_second, False, 4, *[chosen(second, whole)] * 2),
+            _Way(self._lanes_at, True, 4, chosen(beside, ragged), "0"),
+            _Way(self._lanes_apart, True, 4, chosen(beside, "0", every), rest),
+        ]
+
+    def _every_second(self, code: CodeStretch, pointer: str, mask: str | None) -> str:
+        """A vector of elements that lie two apart: of two that overlap, so that none is read which
+        lies behind the last."""
+        element, odd = memory(self.sum), self.width - 1
+        pair = [
+            self._load(code, start, self.sum, self.width)
+            for start in (pointer, code.at(pointer, element, str(odd)))
+        ]
+        lanes = [2 * lane if 2 * lane <= odd else 2 * lane + 1 for lane in range(self.width)]
+        return self._shuffled(code, self.vector, (pair[0], pair[1]), lanes)
+
+    def _lanes_apart(self, code: CodeStretch, pointer: str, mask: str | None) -> str:
+        """A vector of elements that lie `stride` apart, zeros where a mask is not set."""
+        element, kind = memory(self.sum), memory(self.sum, self.width)
+        (distance,) = self._distances(code, "%stride")
+        pointers = code.let(
+            f"getelementptr {element}, ptr {pointer}, {wide('i64', self.width)} {distance}"
+        )
+        return code.let(
+            f"call {kind} @llvm.masked.gather.{mangled(element, self.width)}.v{self.width}p0"
+            f"(<{self.width} x ptr> {pointers}, i32 {self.align}, "
+            f"{wide('i1', self.width)} {mask}, {kind} zeroinitializer)"
+        )
+
+    def _piece(self, code: CodeStretch, way: _Way, number: str) -> tuple[str, str, str | None]:
+        """The offset of a piece in B, its number, and its mask if it is ragged."""
+        slot = number
+        if way.ragged:
+            front = code.let(f"icmp slt i64 {number}, {way.whole}")
+            behind = code.let(f"sub i64 {number}, {way.whole}")
+            back = code.let(f"sub i64 {PIECES - 1}, {behind}")
+            slot = code.let(f"select i1 {front}, i64 {number}, i64 {back}")
+        entry = piece_place(code, "%pieces", slot)
+        offset, index = code.word(entry, 0), code.word(entry, 1)
+        mask = self._first_lanes(code, code.word(entry, 2)) if way.ragged else None
+        return offset, index, mask
+
+    # --- a column for each place ---------------------------------------------------------------
+
+    def _along_places(self) -> str:
+        """Write the columns of C in all pieces: `depth` taps, each times its element of A."""
+        function = FunctionText(
+            f"define internal void @{self.name}_places(ptr %a, i64 %ak, ptr %b, ptr %c, "
+            "i64 %depth, ptr %taps, i64 %stride, ptr %pieces) #0"
+        )
+        element = memory(self.sum)
+        for way in self._ways(function.code()):
+            code = function.code()
+            last = code.let(f"sub i64 {way.pieces}, 1")
+            with function.loop("0", way.pieces, way.at_once) as group:
+                code = function.code()
+                starts, targets = [], []
+                for i in range(way.at_once):
+                    number = self._least(code, last, code.integer("add", group.index, str(i)))
+                    offset, index, mask = self._piece(code, way, number)
+                    starts.append(code.at("%b", element, offset))
+                    targets.append((code.at("%c", element, index), mask))
+                nothing = [(self.vector, "zeroinitializer")] * way.at_once
+                with function.loop("0", "%depth", 1, nothing) as loop:
+                    body = function.code()
+                    tap = body.word(piece_place(body, "%taps", loop.index), 0)
+                    left = self._splatted(body, self._row_apart(body, "%a", loop.index, "%ak"))
+                    loop.following = []
+                    for start, (_, mask), total in zip(starts, targets, loop.carried):
+                        right = way.read(body, body.at(start, element, tap), mask)
+                        loop.following.append(self._multiply_add(body, left, right, total))
+                code = function.code()
+                for (target, mask), total in zip(targets, loop.carried):
+                    if mask is None:
+                        self._write_row(code, target, [total])
+                    else:
+                        self._write_lanes(code, target, total, mask)
+        return function.text()
+
+    # --- a column for each tap -----------------------------------------------------------------
+
+    def _along_depth(self) -> str:
+        """Add sums over all pieces, of `images` that lie apart, to C, or to nothing at first."""
+        function = FunctionText(
+            f"define internal void @{self.name}_depths(ptr %a, ptr %b, ptr %c, i64 %cn, "
+            "i64 %columns, ptr %taps, i64 %stride, ptr %pieces, i64 %images, i64 %a_apart, "
+            "i64 %b_apart, i1 %first) #0"
+        )
+        code, element = function.code(), memory(self.sum)
+        ways, last = self._ways(code), code.let("sub i64 %columns, 1")
+        with function.loop("0", "%columns", TAPS) as group:
+            code = function.code()
+            columns = [
+                self._least(code, last, code.integer("add", group.index, str(i)))
+                for i in range(TAPS)
+            ]
+            taps = [code.word(piece_place(code, "%taps", column), 0) for column in columns]
+            nothing = [(self.vector, "zeroinitializer")] * TAPS
+            with function.loop("0", "%images", 1, nothing) as image:
+                code = function.code()
+                a = self._row_apart(code, "%a", image.index, "%a_apart")
+                b = self._row_apart(code, "%b", image.index, "%b_apart")
+                starts = [code.at(b, element, tap) for tap in taps]
+                totals = image.carried
+                for way in ways:
+                    totals = self._add_pieces(function, way, a, starts, totals)
+                image.following = totals
+            code = function.code()
+            self._add_to(code, columns, image.carried)
+        return function.text()
+
+    def _add_pieces(
+        self, function: FunctionText, way: _Way, a: str, starts: Sequence[str],
+        totals: Sequence[str],
+    ) -> list[str]:  # fmt: skip
+        """Lanes with the products of A and of all pieces added, for each of some taps."""
+        element = memory(self.sum)
+        carried = [(self.vector, total) for total in totals]
+        with function.loop("0", way.pieces, 1, carried) as loop:
+            body = function.code()
+            offset, index, mask = self._piece(body, way, loop.index)
+            left = self._lanes_at(body, body.at(a, element, index), mask)
+            loop.following = []
+            for start, total in zip(starts, loop.carried):
+                right = way.read(body, body.at(start, element, offset), mask)
+                loop.following.append(self._multiply_add(body, left, right, total))
+        return loop.carried
+
+    def _add_to(self, code: CodeStretch, columns: Sequence[str], totals: Sequence[str]) -> None:
+        """Add the sums of lanes to columns of C, the last of which may be repeated."""
+        element, sums = memory(self.sum), [self._folded(code, [total]) for total in totals]
+        targets = [self._row_apart(code, "%c", column, "%cn") for column in columns]
+        befores = [self._load(code, target, self.sum, 1) for target in targets]
+        add = "fadd" if self.sum.is_floating_point else "add"
+        for target, before, found in zip(targets, befores, sums):
+            start = code.let(f"select i1 %first, {element} zeroinitializer, {element} {before}")
+            total = code.let(f"{add} {element} {start}, {found}")
+            code.do(f"store {element} {total}, ptr {target}, align {self.align}")
+
+
+def piece_place(code: CodeStretch, table: str, number: str) -> str:
+    """Where a piece stands in a table."""
+    first = code.at(table, "i64", str(HEADER))
+    return code.at(first, f"[{WORDS} x i64]", number)
