@@ -246,3 +246,13 @@ def test_bfloat16_is_refused_with_what_works() -> None:
     text = r"^autocast: bfloat16 is not a dtype of webgpu\. Use dtype=contraflow\.float16\.$"
     with pytest.raises(cf.DeviceError, match=text):
         cf.autocast("webgpu", dtype=cf.bfloat16)
+
+
+def test_temporaries_take_two_bytes() -> None:
+    used = []
+    for dtype in (cf.float32, cf.float16):
+        function = cf.compile(lambda x: ((x @ x).softmax(0) @ x).sum())
+        function(cf.ones(101, 101, device="webgpu", dtype=dtype))
+        used.append(function.memory.temporaries)
+    assert used[0] >= 2 * 4 * 101 * 101
+    assert used[1] <= used[0] // 2 + 4

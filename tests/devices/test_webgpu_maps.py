@@ -15,8 +15,9 @@ from contraflow.runtime import eager_programs
 
 @pytest.fixture
 def all_wide(webgpu, monkeypatch):
-    """Every map is taken for a large one."""
+    """Every map is taken for a large one, and rows for many."""
     monkeypatch.setattr(wgsl, "WIDE_MAP_GROUPS", 0)
+    monkeypatch.setattr(wgsl, "ROW_GROUPS", 0)
     eager_programs.forget()
     yield
     eager_programs.forget()
@@ -78,6 +79,18 @@ def test_rows_of_several_points_per_thread(columns, webgpu):
         np.testing.assert_allclose(found.numpy(force=True), wanted.numpy(), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 7), (9, 40), (16, 128), (21, 500), (5, 1024), (3, 1030)])
+def test_several_rows_at_a_time(shape, all_wide):
+    a = np.random.default_rng(shape[1]).standard_normal(shape).astype(np.float32)
+    rows, there = (
+        [x.sum(1), x.softmax(1), x.argmax(1), *x.min(1), (x > 2).any(1), x.to(cf.int64).sum(1),
+         x.var(1), cf.nn.functional.layer_norm(x, x.shape[1:]), x.gather(1, x.argsort(1)).sum(1)]
+        for x in (cf.tensor(a), cf.tensor(a, device="webgpu"))
+    )  # fmt: skip
+    for wanted, found in zip(rows, there):
+        np.testing.assert_allclose(found.numpy(force=True), wanted.numpy(), rtol=2e-5, atol=2e-5)
+
+
 def call_of(kernel, sizes):
     return KernelCall(kernel, sizes, tuple(() for _ in kernel.operands))
 
@@ -86,6 +99,14 @@ def test_which_sweeps_are_shared():
     row, column = (CASES[name]().call.kernel for name in ("softmax", "column_sum"))
     assert wgsl.variant_of(call_of(row, (5, 1023))) == wgsl.PLAIN
     assert wgsl.variant_of(call_of(row, (5, 1024))) == wgsl.WgslVariant(wide=True)
+    for rows, length, together in (
+        (8192, 1024, 4),
+        (2048, 1024, 2),
+        (65536, 128, 8),
+        (9000, 4096, 0),
+    ):
+        assert wgsl.variant_of(call_of(row, (rows, length))).rows == together
+    assert wgsl.launch(call_of(row, (8193, 1024))) == (2049, 1, 1)
     assert wgsl.variant_of(call_of(column, (5, 1, 15))) == wgsl.PLAIN
     assert wgsl.variant_of(call_of(column, (5, 1, 16))) == wgsl.WgslVariant(columns=8)
     assert wgsl.variant_of(call_of(column, (5, 1, 128))) == wgsl.WgslVariant(columns=8, wide=True)

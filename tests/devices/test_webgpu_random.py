@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow.errors import DeviceError
 
 pytestmark = pytest.mark.usefixtures("webgpu")
 
@@ -44,16 +45,50 @@ def test_a_weight_of_zero_is_never_drawn() -> None:
     assert {tuple(sorted(cf.multinomial(weights, 2).tolist())) for _ in range(20)} == {(1, 3)}
 
 
-def test_integers_of_up_to_31_bits_are_those_of_the_cpu() -> None:
-    for low in (0, -(2**30), -(2**31)):
-        cf.manual_seed(1)
-        here = cf.randint(low, low + 2**31 - 1, (100,))
-        cf.manual_seed(1)
-        there = cf.randint(low, low + 2**31 - 1, (100,), device="webgpu")
-        np.testing.assert_array_equal(there.numpy(force=True), here.numpy())
-        with pytest.raises(OverflowError, match="a number given, does not fit the 32 bits"):
-            cf.randint(low, low + 2**31, (100,), device="webgpu")
-    x = cf.ones(3, dtype=cf.int32, device="webgpu")
-    with pytest.raises(OverflowError, match="a number given, does not fit the 32 bits"):
-        x.random_()
-    assert x.tolist() == [1, 1, 1]
+WIDE = {
+    "31 bits": lambda place: cf.randint(-(2**30), 2**30 - 1, (100,), device=place),
+    "2**31 integers": lambda place: cf.randint(0, 2**31, (100,), dtype=cf.int32, device=place),
+    "all of 32 bits": lambda place: cf.randint(-(2**31), 2**31, (100,), device=place),
+    "random_": lambda place: cf.ones(100, dtype=cf.int32, device=place).random_(),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_integers_of_32_bits_are_those_of_the_cpu(name: str) -> None:
+    cf.manual_seed(1)
+    here = WIDE[name]("cpu")
+    cf.manual_seed(1)
+    np.testing.assert_array_equal(WIDE[name]("webgpu").numpy(force=True), here.numpy())
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "randint": (
+        lambda: cf.randint(0, 2**31 + 1, (9,), device="webgpu"),
+        OverflowError, r"^randint: \[0, 2147483649\) does not fit the 32 bits that int64 has on",
+    ),
+    "randint of floats": (
+        lambda: cf.randint(0, 2**32, (9,), dtype=cf.float32, device="webgpu"),
+        OverflowError, "^randint: ",
+    ),
+    "random_": (
+        lambda: cf.ones(9, dtype=cf.int64, device="webgpu").random_(), OverflowError, "^random_: "
+    ),
+    "compiled": (
+        cf.compile(lambda: cf.randint(0, 2**32, (9,), device="webgpu")), OverflowError, "^randint: "
+    ),
+    "a dtype": (
+        lambda: cf.rand(9, dtype=cf.float64, device="webgpu"),
+        DeviceError, "^rand: float64 is not a dtype of webgpu",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_draw_that_is_refused_leaves_the_generator_as_it_was(name: str) -> None:
+    draw, kind, message = REFUSED[name]
+    cf.manual_seed(8)
+    cf.rand(5)
+    before = cf.get_rng_state()
+    with pytest.raises(kind, match=message):
+        draw()
+    assert cf.get_rng_state() == before

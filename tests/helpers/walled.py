@@ -278,7 +278,7 @@ class WalledProgram:
         self.device.runs += 1
         slots, arrays = self.plan.slots, dict(given)
         # What a slot counts is what its elements take on the device that is stood in for.
-        room = 8 // (self.device.limits.element_bytes or 8)
+        room = 8 // self.device.limits.element_bytes(dtypes.int64)
         arenas = [np.full(size * room, 255, np.uint8) for size in self.plan.arenas]
         for i, slot in enumerate(slots):
             if slot.kind == "temp":

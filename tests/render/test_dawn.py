@@ -127,6 +127,8 @@ def variants(kernel: Kernel) -> Iterator[WgslVariant]:
         alone = bool(kernel.inner) and not source.is_cooperative(kernel)
         if alone:
             yield WgslVariant(columns=wgsl.COLUMNS)
+        elif kernel.inner and kernel.cut is None:
+            yield WgslVariant(rows=wgsl.ROWS)
         if not kernel.checks_indices:
             yield WgslVariant(columns=wgsl.COLUMNS if alone else 0, wide=True)
 

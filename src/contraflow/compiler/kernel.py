@@ -42,6 +42,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from contraflow.dtypes import DType
@@ -69,7 +70,7 @@ class Limits(NamedTuple):
     arena: bool = True
     # The bits that int64 is computed in; results that do not fit fail, as a wrong index does.
     int64_bits: int = 64
-    element_bytes: int = 0  # what an element takes in memory, whatever its dtype; 0: its itemsize
+    element_bytes: Callable[[DType], int] = attrgetter("itemsize")  # those that it takes there
     windows: bool = False  # whether a contraction may have digits
     # Matrices with at most this many columns are stored column-major: their rows are shorter than
     # a vector.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from contraflow.compiler.kernel import KernelFold
-from contraflow.dtypes import bool_, float32, int64
+from contraflow.dtypes import bool_, float32, int64, uint32
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 
@@ -41,6 +41,8 @@ def _overflows(e: Expr) -> Expr | None:
     """Whether a step has left 32 bits; None for one that cannot."""
     if e.fn == "add":
         a, b = e.args
+        if b.fn == "cast" and b.args[0].dtype is uint32:  # not negative, whatever its sign here
+            return e < a
         return ((a ^ e) & (b ^ e)) < 0
     if e.fn == "sub":
         a, b = e.args

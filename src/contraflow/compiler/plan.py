@@ -63,7 +63,7 @@ class Slot:
     numel: int
     offset: int = 0  # in bytes within its arena, for temps
     arena: int = 0  # the number of that
-    element_bytes: int = 0  # as `Limits` have it
+    element_bytes: int = 0  # on the device; 0: its itemsize
 
     @property
     def nbytes(self) -> int:
@@ -225,7 +225,7 @@ class _Planner:
 
     def _slot(self, kind: str, v: Value) -> int:
         spec = self.tape.specs[v]
-        element_bytes = self.limits.element_bytes
+        element_bytes = self.limits.element_bytes(spec.dtype)
         self.slots.append(Slot(kind, spec.dtype, numel(spec.shape), element_bytes=element_bytes))
         return len(self.slots) - 1
 

@@ -55,6 +55,14 @@ class Generator:
         """The seed and offset for a draw of `words` words, as inputs of a random op."""
         return state().context.draw(self, -(-words // 4))
 
+    def put_back(self, words: int, drawn: tuple[object, object]) -> None:
+        """Go back before a draw that was not used, unless there was another one since."""
+        seed, offset = drawn
+        with self._lock:
+            before = self.offset + -words // 4
+            if isinstance(offset, int) and (seed, offset) == (self.seed, before):
+                self.offset = before
+
     @property
     def device(self) -> Device:
         """The cpu: a generator is two numbers there, and serves all devices."""

@@ -1,6 +1,6 @@
 struct Arguments { zero: u32, size0: i32, offset0: i32, offset2: i32, offset3: i32 }
 @group(0) @binding(0) var<uniform> arguments: Arguments;
-struct Scalars { scalar1: i32 }
+struct Scalars { scalar1: i32, scalar1_high: i32 }
 @group(0) @binding(1) var<uniform> scalars: Scalars;
 @group(0) @binding(2) var<storage, read_write> operand2: array<i32>;
 @group(0) @binding(3) var<storage, read_write> operand3: array<f32>;

@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from contraflow.dtypes import DType, float16
+from contraflow.dtypes import DType
 from contraflow.errors import DeviceError
+from contraflow.render.clike.wgsl import element_bytes
 from contraflow.shapes import Shape, numel
 
 if TYPE_CHECKING:
@@ -48,11 +49,6 @@ class _Lease(weakref.ref[WebgpuBuffer]):
 
     __slots__ = ("memory",)
     memory: GpuMemory
-
-
-def element_bytes(dtype: DType) -> int:
-    """The bytes that an element takes in memory."""
-    return 2 if dtype is float16 else WORD
 
 
 def stored_bytes(count: int, dtype: DType) -> int:

@@ -12,12 +12,13 @@ from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure
 from contraflow.devices.webgpu import windows
-from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory, element_bytes
+from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
 from contraflow.devices.webgpu.epilogues import with_epilogues
 from contraflow.devices.webgpu.runs import FAILURE
 from contraflow.errors import DeviceError
 from contraflow.render.clike import source, wgsl
+from contraflow.render.clike.wgsl import element_bytes
 
 if TYPE_CHECKING:
     from contraflow.devices.webgpu.device import WebgpuDevice

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from contraflow.compiler.kernel import Contraction, KernelCall, Loops, part_length
 from contraflow.compiler.plan import Binding, KernelStep, Slot
 from contraflow.devices.failures import StepRefused
-from contraflow.devices.webgpu.buffers import element_bytes
 from contraflow.dtypes import float32
 from contraflow.expressions import expression as s
 from contraflow.render.clike import source
+from contraflow.render.clike.wgsl import element_bytes
 
 ALIGNED = 256  # bytes at which a window may begin, on every device
 # Points of a call at most: a thread adds the number of all to that of its own, in 32 bits.

@@ -129,9 +129,14 @@ def draw(
 ) -> Tensor:  # fmt: skip
     """Random numbers of one of the ops above, in a checked shape and dtype, on a checked device."""
     words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
+    generator = generator or default_generator
     with on(device):
-        seed, offset = (generator or default_generator).draw(words)
-        t: Tensor = apply(op, (seed, offset, *numbers), {"shape": shape, "dtype": dtype})
+        drawn = generator.draw(words)
+        try:
+            t: Tensor = apply(op, (*drawn, *numbers), {"shape": shape, "dtype": dtype})
+        except Exception:  # a device may not have the dtype, or the memory
+            generator.put_back(words, drawn)
+            raise
     return t
 
 

@@ -86,6 +86,14 @@ def _integers(
         least, most = _limits(dtype)
         if low < least or high - 1 > most:
             raise ValueError(f"{op}: [{low}, {high}) does not fit {dtype}.")
+    if low < _INT32[0] or high - 1 > _INT32[1]:  # which every device holds
+        place = devices.find(op, device)
+        bits = devices.lookup(str(place)).limits.int64_bits
+        if bits < 64:
+            raise OverflowError(
+                f"{op}: [{low}, {high}) does not fit the {bits} bits that int64 has on {place}. "
+                f"Draw fewer bits, or on the cpu: device='cpu'."
+            )
     return draw(integers, shape, dtype, generator, low, high - low, device=device)
 
 
@@ -95,6 +103,9 @@ def _limits(dtype: DType) -> tuple[int, int]:
         return 0, 1
     bits = 8 * dtype.itemsize
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+_INT32 = _limits(dtypes.int32)
 
 
 @creation

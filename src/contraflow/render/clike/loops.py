@@ -34,8 +34,10 @@ class LoopsWriter(BoxWriter):
     def __init__(self, kernel: Loops, syntax: Syntax) -> None:
         super().__init__(kernel, syntax)
         self.kernel, self.cut = kernel, kernel.cut
-        # Threads of a group that share a point; of a tile of columns several points at a time.
-        self.width = 1 if is_cooperative(kernel) else syntax.tile if kernel.inner else 0
+        # Points that the threads of a group share: one, or those of a tile of columns or rows.
+        self.width = syntax.tile if kernel.inner else 0
+        if is_cooperative(kernel):
+            self.width = syntax.tile or 1
         self.blocked: frozenset[int] = frozenset()  # reductions that are folded in blocks
 
     def write_points(self) -> None:

@@ -90,7 +90,9 @@ class Syntax(Protocol):
     # The value that another thread of the same warp has, by how far it is away; "" without any.
     shuffle: str
     staged: int  # how much of a product's depth attention has in shared memory at a time
-    tile: int  # columns that the threads of a group share; 0: a thread walks along each alone
+    # Columns, or rows, that the threads of a group share; 0: a thread walks along each column
+    # alone, and all threads of a group along each row.
+    tile: int
     turns: int  # elements of a row that each thread has; 0: any number
     unrolled: str  # what says that the turns of a loop are to be written out
 

@@ -52,6 +52,11 @@ WIDE_MAP_GROUPS = 1024
 SHARED_POINTS = 16
 MANY_COLUMNS = 1 << 18
 COLUMNS = 8  # that the threads of a group share: neighbours, of one sector of memory
+# Rows that a group has at a time, at most: they share its barriers. A thread has at most so many
+# points of its row then, and there are so many groups at least.
+ROWS = 8
+ROW_POINTS = 16
+ROW_GROUPS = 1024
 
 _STORED = {
     "bool": "u32",
@@ -62,13 +67,19 @@ _STORED = {
     "float32": "f32",
 }
 
+
+def element_bytes(dtype: DType) -> int:
+    """The bytes that an element takes in memory."""
+    return 2 if dtype is float16 else 4
+
+
 # Those of fusion and planning, on a device that has float16.
 LIMITS = Limits(
     bindings=STORAGE_BUFFERS,
     alignment=256,
     aliasing=False,
     arena=False,
-    element_bytes=4,
+    element_bytes=element_bytes,
     int64_bits=32,
     lacks=frozenset(dtype.name for dtype in ALL) - _STORED.keys(),
     folds=source.FOLDS,
@@ -147,9 +158,9 @@ class Wgsl:
     barrier = "workgroupBarrier();"
 
     def __init__(
-        self, kernel_name: str, halved: frozenset[int] = frozenset(), columns: int = 0
+        self, kernel_name: str, halved: frozenset[int] = frozenset(), tile: int = 0
     ) -> None:
-        self.kernel_name, self.tile = kernel_name, columns
+        self.kernel_name, self.tile = kernel_name, tile
         self._high = {f"scalar{i}": f"scalars.scalar{i}_high" for i in halved}
 
     def type_of(self, dtype: DType) -> str:
@@ -271,9 +282,15 @@ class WgslVariant(NamedTuple):
 
     tiling: wide.Tiling | None = None  # how a product is shared out
     columns: int = 0  # that the threads of a group share; 0: a thread has one for itself
+    rows: int = 0  # that a group has at a time; 0: one
     wide: bool = False  # each thread has several points of a map or a sweep at a time
     guarded: bool = False  # it writes what must stay as it is where an index was wrong before
     adds: bool = False  # a product is added to what its result holds
+
+    @property
+    def tile(self) -> int:
+        """The columns, or rows, that the threads of a group share; 0: one row, or no column."""
+        return self.columns or self.rows
 
 
 PLAIN = WgslVariant()
@@ -291,13 +308,30 @@ def variant_of(call: KernelCall) -> WgslVariant:
     if not kernel.inner:
         groups = -(-points // (source.THREADS * wide.POINTS))
         return WgslVariant(wide=not kernel.checks_indices and groups >= WIDE_MAP_GROUPS)
-    swept, columns = source.swept_points(call), 0
-    if not source.is_cooperative(kernel):
-        if swept < SHARED_POINTS or points >= MANY_COLUMNS:
-            return PLAIN
+    swept, columns, rows = source.swept_points(call), 0, 0
+    if source.is_cooperative(kernel):
+        rows = _rows_at_a_time(kernel, points, swept)
+    elif swept < SHARED_POINTS or points >= MANY_COLUMNS:
+        return PLAIN
+    else:
         columns = COLUMNS
-    share = swept // (source.THREADS // max(columns, 1))
-    return WgslVariant(None, columns, not kernel.checks_indices and share >= wide.POINTS)
+    share = swept // (source.THREADS // max(columns, rows, 1))
+    several = not kernel.checks_indices and share >= wide.POINTS
+    return WgslVariant(None, columns, rows, several)
+
+
+def _rows_at_a_time(kernel: Loops, points: int, swept: int) -> int:
+    """How many rows a group has at a time, 0 for one. Of a kernel that is cut, rows have different
+    lengths."""
+    rows = 1
+    while (
+        kernel.cut is None
+        and rows < ROWS
+        and 2 * rows * swept <= source.THREADS * ROW_POINTS
+        and points // (2 * rows) >= ROW_GROUPS
+    ):
+        rows *= 2
+    return rows if rows > 1 else 0
 
 
 def _tiling(call: KernelCall) -> wide.Tiling:
@@ -320,9 +354,9 @@ def _count_groups(call: KernelCall) -> int:
     variant = variant_of(call)
     if variant.tiling is not None:
         return _count_tiles(call, variant.tiling.tile)
-    if variant.columns:
+    if variant.tile:
         assert isinstance(call.kernel, Loops)
-        return -(-math.prod(call.sizes[: call.kernel.outer]) // variant.columns)
+        return -(-math.prod(call.sizes[: call.kernel.outer]) // variant.tile)
     if variant.wide and not source.is_cooperative(call.kernel):
         return -(-math.prod(call.sizes) // (source.THREADS * wide.POINTS))
     return source.count_groups(call)
@@ -331,13 +365,13 @@ def _count_groups(call: KernelCall) -> int:
 def render(kernel: Kernel, variant: WgslVariant = PLAIN) -> str:
     """The WGSL of a kernel, or a DeviceError where WebGPU cannot run it."""
     _check_storage(kernel)
-    syntax = Wgsl(kernel.name, halved(kernel), variant.columns)
+    syntax = Wgsl(kernel.name, halved(kernel), variant.tile)
     body = _body(kernel, syntax, variant)
     _check_shared(kernel, body.shared)
     integers = source.integer_names(kernel)
     scalars = source.scalars(kernel)
     lines = [
-        "    let thread: i32 = i32(local);",
+        f"    let thread: i32 = {_thread(variant.rows)};",
         f"    let threads: i32 = {source.THREADS};",
         "    let group: i32 = i32(place.x + place.y * extent.x);",
         "    let groups: i32 = i32(extent.x * extent.y);",
@@ -378,6 +412,15 @@ def render(kernel: Kernel, variant: WgslVariant = PLAIN) -> str:
     )
     features = ["enable f16;"] if uses_float16(kernel) else []
     return "\n".join([*features, *declarations, "", *functions, entry, text, "}", ""])
+
+
+def _thread(rows: int) -> str:
+    """The number of a thread. Of several rows those with the same remainder have one of them, as of
+    columns, and neighbours have neighbours along it."""
+    if not rows:
+        return "i32(local)"
+    each = source.THREADS // rows
+    return f"i32(local) % {each} * {rows} + i32(local) / {each}"
 
 
 def uses_float16(kernel: Kernel) -> bool:
@@ -432,24 +475,24 @@ def host_dtype(kernel: Kernel, number: int) -> DType:
 
 
 def halved(kernel: Kernel) -> frozenset[int]:
-    """The scalar operands of which a kernel takes the two halves and nothing else, so that all 64
-    bits of a seed arrive."""
+    """The scalar operands of which a kernel takes halves of 32 bits and nothing else, so that all
+    64 bits of a seed arrive."""
     if isinstance(kernel, FusedProduct):
         return frozenset(kernel.numbers[i] for i in halved(kernel.map))
     if isinstance(kernel, (Contraction, Attention)):
         return frozenset()
     wide = {i for i in source.scalars(kernel) if kernel.operands[i].dtype is int64}
-    split: set[int] = set()
+    taken: set[int] = set()
     for e in s.walk(kernel.roots) if wide else ():
         for a in e.args:
             if a.fn == "load" and a.data in wide:
                 upper = e.fn == "shr" and e.args[1].fn == "const" and e.args[1].data == 32
-                if upper:
-                    split.add(a.data)
-                elif e.fn != "cast" or e.dtype is not uint32:
+                lower = e.fn == "cast" and e.dtype is uint32
+                taken.add(a.data)
+                if not (upper or lower):
                     wide.discard(a.data)
     stored = {e.data for e in kernel.roots if e.fn == "load"}
-    return frozenset(split & wide - stored)
+    return frozenset(taken & wide - stored)
 
 
 def scalar_codes(kernel: Kernel) -> list[tuple[int, str]]:
