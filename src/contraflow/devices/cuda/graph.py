@@ -1,13 +1,13 @@
 """The steps of a plan as one CUDA graph, in which each waits for those that it needs alone.
 
-A graph keeps the arguments with which it was recorded. Those that change are read from a block of
-words in the GPU's memory, which is brought up to date before each launch, in the order of the
-stream: host scalars, the number of the run, and the addresses of buffers that *vary*. Others are
-fixed; where one of these turns out to vary, the program records another graph.
+A graph keeps the arguments with which it was recorded. Those that change are read from words in the
+GPU's memory (`graph_words.py`): host scalars, the number of the run, and the addresses of buffers
+that *vary*. Others are fixed; where one of these turns out to vary, the program records another
+graph.
 
 The library of products wants fixed addresses. A buffer that varies and is a factor is copied to a
-fixed place first; a result that varies, or that must stay as it is if the run fails, is made in a
-fixed place and copied at the end, unless an index was wrong.
+fixed place before each run; a result that varies, or that must stay as it is if the run fails, is
+made in a fixed place and copied at the end, unless an index was wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from contraflow import config
 from contraflow.compiler.kernel import READS, WRITES
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.cuda.compiler import KernelText
+from contraflow.devices.cuda.graph_words import GraphWords, StagedInput
 from contraflow.devices.cuda.launches import (
     ArgumentBlock,
     ProductStep,
@@ -31,7 +32,7 @@ from contraflow.devices.cuda.launches import (
     with_products,
 )
 from contraflow.devices.cuda.memory import CudaBuffer
-from contraflow.devices.cuda.runs import CALLS, LINE_BITS
+from contraflow.devices.cuda.runs import CALLS
 from contraflow.devices.cuda.shown import SHOW_NUMBER
 from contraflow.devices.run_words import WORD, RunWords
 from contraflow.dtypes import uint8
@@ -47,27 +48,16 @@ ALIGNMENT = 256
 MOST_GROUPED_BLOCKS = 1024  # of each call among those of one launch
 MOST_FITTING = 64  # sets of addresses that a graph knows to fit
 MOST_SHOWN = 4  # outputs of one element that are shown to the host
-PAIRS = 120  # words that one launch brings up to date
 
-# Words of the block, given by value: indices and contents.
-SET_WORDS = f"""
-struct Pairs {{ unsigned long long value[{PAIRS}]; unsigned int index[{PAIRS}]; }};
-extern "C" __global__ void set_words(
-    unsigned long long* words, long long count, const __grid_constant__ Pairs pairs) {{
-    if (threadIdx.x < count) words[pairs.index[threadIdx.x]] = pairs.value[threadIdx.x];
-}}
-"""
-
-# Copies of whole buffers. A row: from, to, bytes, and whether the first two are given by the
-# addresses of their words.
+# Copies of whole buffers, unless an index was wrong. A row: from, to, bytes, and whether the second
+# is given by the address of its word.
 COPY_BUFFERS = """
 extern "C" __global__ void __launch_bounds__(256) copy_buffers(
     const unsigned long long* rows, const long long* failure) {
-    if (failure && failure[3]) return;
-    rows += 5 * blockIdx.y;
+    if (failure[3]) return;
+    rows += 4 * blockIdx.y;
     unsigned long long from = rows[0], to = rows[1];
-    if (rows[3]) from = *(const unsigned long long*)from;
-    if (rows[4]) to = *(const unsigned long long*)to;
+    if (rows[3]) to = *(const unsigned long long*)to;
     const long long bytes = rows[2], step = (long long)gridDim.x * 256;
     const long long first = blockIdx.x * 256LL + threadIdx.x;
     if ((from | to) % 16 == 0) {
@@ -140,17 +130,10 @@ class PlanGraph:
         self.precision = config.float32_matmul_precision
         self._held: list[CudaBuffer] = []  # memory of its own
         run = words.block[:]
-        # Words of the block that are read: those of scalars, of buffers that vary, and the number.
-        self._read = [
-            i
-            for i in range(len(run))
-            if i >= words.first_scalar or words.slots[i - words.first] in varying
-        ]
-        self._fixed = [i for i in range(len(run)) if i not in set(self._read)]
+        # Numbers of words with addresses that are the same at every run.
+        self._fixed = [i for i, slot in enumerate(words.slots, words.first) if slot not in varying]
         self.fixed_words = [run[i] for i in self._fixed]
-        self._number_word = len(run)
-        self._block = self._take(WORD * (len(run) + 1))
-        self._known: list[int | None] = [None] * (len(run) + 1)
+        self._block = self._take(GraphWords.size(words))
         given = {slot: run[i] for i, slot in enumerate(words.slots, words.first)}
         self._bases = [given.get(i, 0) for i in range(len(plan.slots))]
         self.arena = self._place_temporaries(arena)
@@ -161,8 +144,10 @@ class PlanGraph:
             WORD * words.first : WORD * words.first_scalar
         ]
         self._fitting: set[bytes] = set()  # addresses of buffers that were found to fit
-        self._prepare_words()
+        self._launch = device.driver.quick("cuGraphLaunch")
+        self._staged: list[StagedInput] = []
         self._executable = self._instantiate(self._nodes(steps))
+        self._given = GraphWords(device, words, self._block, self._staged)
 
     def _take(self, size: int) -> int:
         self._held.append(self._device.allocate((size,), uint8))
@@ -185,29 +170,7 @@ class PlanGraph:
 
     # --- launches -------------------------------------------------------------------------
 
-    def _prepare_words(self) -> None:
-        """The launch that brings words up to date."""
-        (function,) = self._device.kernels.functions(
-            [KernelText("set_words", SET_WORDS, lambda: SET_WORDS)]
-        )
-        self._pairs = (ctypes.c_uint8 * (12 * PAIRS))()
-        self._values = (ctypes.c_uint64 * PAIRS).from_buffer(self._pairs, 0)
-        self._indices = (ctypes.c_uint32 * PAIRS).from_buffer(self._pairs, 8 * PAIRS)
-        self._count = ctypes.c_int64(0)
-        block = ctypes.c_uint64(self._block)
-        parts = (block, self._count, self._pairs)
-        table = (ctypes.c_void_p * 3)(*map(ctypes.addressof, parts))
-        self._keep += [block, table]
-        extents = [ctypes.c_uint(n) for n in (1, 1, 1, 128, 1, 1, 0)]
-        call, nothing = self._device.driver.quick("cuLaunchKernel"), ctypes.c_void_p(0)
-        arguments = ctypes.c_void_p(ctypes.addressof(table))
-        handle = ctypes.c_void_p(int(function))
-        self._set_words: Callable[[], int] = lambda: call(
-            handle, *extents, self._device.stream_handle, arguments, nothing
-        )
-        self._launch = self._device.driver.quick("cuGraphLaunch")
-
-    def _staged(self, planned: Sequence[Any], may_fail: bool) -> tuple[list[int], list[int]]:
+    def _to_stage(self, planned: Sequence[Any], may_fail: bool) -> tuple[list[int], list[int]]:
         """The slots that are copied to a fixed place before the steps, and from one behind them."""
         slots = self._plan.slots
         written = {slot for p in planned if p is not None for slot in _step_of(p).writes}
@@ -236,42 +199,36 @@ class PlanGraph:
         device, slots = self._device, self._plan.slots
         may_fail = any(step.may_fail for step in steps)
         planned = with_products(device, steps, slots, apart=self.arena is None)
-        inputs, outputs = self._staged(planned, may_fail)
+        inputs, outputs = self._to_stage(planned, may_fail)
         places = {slot: self._take(slots[slot].nbytes) for slot in (*inputs, *outputs)}
         outside = {slot: self._bases[slot] for slot in places}
         for slot, place in places.items():
             self._bases[slot] = place
         moving = self.varying.difference(places)
-        nodes = []
-        if inputs:
-            rows = [
-                self._row(self._word_of(slot), places[slot], slots[slot].nbytes, 1, 0)
-                for slot in inputs
-            ]
-            nodes.append(self._copies(inputs, rows, guarded=False, inwards=True))
-        nodes += self._step_nodes(steps, planned, moving)
+        self._staged = [
+            StagedInput(self._number_of(slot), places[slot], slots[slot].nbytes) for slot in inputs
+        ]
+        nodes = self._step_nodes(steps, planned, moving)
         if outputs:
             rows = []
             for slot in outputs:
                 varies = slot in self.varying
                 target = self._word_of(slot) if varies else outside[slot]
-                rows.append(self._row(places[slot], target, slots[slot].nbytes, 0, varies))
-            node = self._copies(outputs, rows, guarded=True, inwards=False)
-            for slot in outputs:
-                if slot not in self.varying:
-                    at = outside[slot]
-                    node.writes.append(Region(at, at + slots[slot].nbytes))
-            nodes.append(node)
+                rows.append([places[slot], target, slots[slot].nbytes, int(varies)])
+            written = [
+                Region(0, 0, slot)
+                if slot in self.varying
+                else Region(outside[slot], outside[slot] + slots[slot].nbytes)
+                for slot in outputs
+            ]
+            made = [self._region(slot, frozenset()) for slot in outputs]
+            nodes.append(GraphNode(self._copies(rows), made, written, risks_of(nodes)))
         return nodes + self._shown_numbers(nodes, moving)
 
     def _shown_numbers(self, nodes: Sequence[GraphNode], moving: frozenset[int]) -> list[GraphNode]:
         """Nodes that show the host outputs of one element, when nothing before them can fail."""
         device, slots = self._device, self._plan.slots
-        risks = frozenset(
-            i
-            for i, node in enumerate(nodes)
-            if isinstance(node.work, KernelNode) and node.work.step.may_fail
-        )
+        risks = risks_of(nodes)
         found = []
         numbers = [i for i, x in enumerate(slots) if x.kind == "output" and x.numel == 1]
         for slot in numbers[:MOST_SHOWN]:
@@ -282,7 +239,7 @@ class PlanGraph:
             (function,) = device.kernels.functions(
                 [KernelText("show_number", SHOW_NUMBER, lambda: SHOW_NUMBER)]
             )
-            self._shown.append((self._words.first + self._words.slots.index(slot), place))
+            self._shown.append((self._number_of(slot), place))
             through = slot in moving
             source = self._word_of(slot) if through else self._bases[slot]
             block = ArgumentBlock(
@@ -293,33 +250,26 @@ class PlanGraph:
             found.append(GraphNode(launch, [self._region(slot, moving)], [], risks, is_urgent=True))
         return found
 
+    def _number_of(self, slot: int) -> int:
+        """The number of the word with the address of a buffer."""
+        return self._words.first + self._words.slots.index(slot)
+
     def _word_of(self, slot: int) -> int:
         """Where the address of a buffer lies."""
-        words = self._words
-        return self._block + WORD * (words.first + words.slots.index(slot))
+        return self._block + GraphWords.word(self._number_of(slot))
 
-    @staticmethod
-    def _row(source: int, target: int, size: int, through: int, varies: int) -> list[int]:
-        return [source, target, size, through, int(varies)]
-
-    def _copies(
-        self, copied: Sequence[int], rows: list[list[int]], guarded: bool, inwards: bool
-    ) -> GraphNode:
-        """The node that copies buffers to their fixed places, or from there."""
+    def _copies(self, rows: list[list[int]]) -> Callable[[], int]:
+        """The launch that copies buffers from their fixed places."""
         device = self._device
         (function,) = device.kernels.functions(
             [KernelText("copy_buffers", COPY_BUFFERS, lambda: COPY_BUFFERS)]
         )
-        place = self._uploaded(np.array(rows, np.uint64))
-        failure = device.outcomes.words(CALLS) if guarded else 0
+        place, failure = self._uploaded(np.array(rows, np.uint64)), device.outcomes.words(CALLS)
         block = ArgumentBlock([place.to_bytes(8, "little") + failure.to_bytes(8, "little")])
         self._keep.append(block)
         most = max(row[2] for row in rows)
         geometry = cuda.Launch((min(64, -(-most // 4096)), len(rows), 1), (256, 1, 1))
-        fixed = [self._region(slot, frozenset()) for slot in copied]
-        other = [Region(0, 0, slot) for slot in copied if slot in self.varying]
-        reads, writes = (other, fixed) if inwards else (fixed, other)
-        return GraphNode(block.launch(device, 0, function, geometry), reads, writes)
+        return block.launch(device, 0, function, geometry)
 
     def _step_nodes(
         self, steps: Sequence[KernelStep], planned: Sequence[Any], moving: frozenset[int]
@@ -342,7 +292,8 @@ class PlanGraph:
                 continue
             node = KernelNode(step, self._variant(step, variant, moving))
             if node.geometry.grid[0]:
-                nodes.append(GraphNode(node, reads, writes))
+                behind = risks_of(nodes) if node.variant.guarded else frozenset()
+                nodes.append(GraphNode(node, reads, writes, behind))
         return nodes
 
     def _uploaded(self, array: np.ndarray) -> int:
@@ -400,15 +351,15 @@ class PlanGraph:
             if operand.mode == "position":
                 bound.append(0)
             elif binding.slot == SCALARS:
-                bound.append(self._block + WORD * (self._words.first_scalar + binding.offset))
+                word = self._words.first_scalar + binding.offset
+                bound.append(self._block + GraphWords.word(word))
             elif i in variant.indirect:
                 bound.append(self._word_of(binding.slot))
             else:
                 bound.append(self._bases[binding.slot])
         offsets = [binding.offset for binding in step.bindings]
         failure = self._device.outcomes.words(CALLS)
-        number = self._block + WORD * self._number_word
-        return cuda.pack(step.call, bound, offsets, step.line, failure, variant, number)
+        return cuda.pack(step.call, bound, offsets, step.line, failure, variant, self._block)
 
     def _product(self, found: ProductStep) -> Callable[[], int]:
         """A product with a workspace of its own: several may run at the same time."""
@@ -505,22 +456,9 @@ class PlanGraph:
 
     def run(self, words: Sequence[int], number: int) -> int:
         """Launch it with the words of a run; the status."""
-        known, count = self._known, 0
-        for i in self._read:
-            word = words[i]
-            if word != known[i]:
-                if count == PAIRS:
-                    count = self._flush(count)
-                self._values[count] = known[i] = word
-                self._indices[count] = i
-                count += 1
-        if number:
-            if count == PAIRS:
-                count = self._flush(count)
-            self._values[count], self._indices[count] = number << LINE_BITS, self._number_word
-            count += 1
-        if count:
-            self._flush(count)
+        status = self._given.update(number)
+        if status:
+            self._device.driver.fail("set_words", status)
         self._pointers = [words[i] for i, _ in self._shown]
         for _, place in self._shown:
             self._device.shown.launched(place)
@@ -533,13 +471,6 @@ class PlanGraph:
                 return place
         return None
 
-    def _flush(self, count: int) -> int:
-        self._count.value = count
-        status = self._set_words()
-        if status:
-            self._device.driver.fail("set_words", status)
-        return 0
-
 
 class CannotRecord(Exception):
     """A program that no graph can be made of; its text says why."""
@@ -547,6 +478,15 @@ class CannotRecord(Exception):
 
 def _step_of(planned: ProductStep | KernelStep) -> KernelStep:
     return planned.step if isinstance(planned, ProductStep) else planned
+
+
+def risks_of(nodes: Sequence[GraphNode]) -> frozenset[int]:
+    """The nodes that may find a wrong index: those that write what others see are behind them."""
+    return frozenset(
+        i
+        for i, node in enumerate(nodes)
+        if isinstance(node.work, KernelNode) and node.work.step.may_fail
+    )
 
 
 def dependencies(nodes: Sequence[GraphNode]) -> list[list[int]]:

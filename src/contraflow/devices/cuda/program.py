@@ -99,7 +99,9 @@ class CudaProgram:
         device = self._device
         with device.lock:
             device.driver.enter()
-            device.outcomes.check()
+            seen = device.outcomes.seen
+            if seen[0] or seen[2]:
+                device.outcomes.check()
             device.runs += 1
             self._words.set_scalars(*scalars)
             timeline = state().context.timeline
@@ -126,17 +128,16 @@ class CudaProgram:
         """Run the graph, if there is one or can be one by now."""
         device = self._device
         words: Any = self._words.block
-        arena = device.arena(self._arena_bytes)
         graph = self._graph
         if (
             graph is None
             or not graph.fits(words)
-            or graph.arena not in (None, arena)
-            or (graph.precision != config.float32_matmul_precision)
+            or (graph.arena is not None and graph.arena != device.arena(self._arena_bytes))
+            or graph.precision != config.float32_matmul_precision
         ):
             if not self._watch(words[:]):
                 return False
-            graph = self._record(arena)
+            graph = self._record(device.arena(self._arena_bytes))
             if graph is None:
                 return False
         if not self._may_fail and self._launches.is_unguarded and len(device.outcomes.pending):

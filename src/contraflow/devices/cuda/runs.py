@@ -60,12 +60,13 @@ class CudaRuns:
         pending = self.pending
         if late is None or not pending.concerns(late, may_fail):
             return 0
-        if len(pending) >= self.MOST:
+        waiting = len(pending)
+        if waiting >= self.MOST:
             self._driver("cuEventSynchronize", self._event)
             self.check()
             pending.ended_well(self._before_event)
             self._record()
-        elif len(pending) == self.MOST // 2:
+        elif waiting == self.MOST // 2:
             self._record()
         return pending.add(late, partial(self._clear, made))
 
