@@ -69,7 +69,7 @@ best_fit_values = 2048
 
 cpu_shared_work = 12_500  # element operations that one thread does sooner than it meets another
 cpu_long_loop = 100_000  # points of a kernel that are worth dealing out
-cpu_long_result = 1 << 15  # elements of a contraction's result; less is not worth packing twice
+cpu_long_result = 1 << 16  # elements of a contraction's result; less is not worth packing twice
 
 
 _NAMES = frozenset(name for name, value in globals().items() if type(value) is int)

@@ -180,6 +180,18 @@ def _body(
     return op.kind.expression(op, (), dict(params), leaves)
 
 
+@lru_cache(maxsize=4096)
+def _counts(outs: tuple[Expr, ...]) -> bool:
+    """Whether a body reads the number of its element."""
+    return any(e.fn == "axis" for e in s.walk(outs))
+
+
+@lru_cache(maxsize=4096)
+def _over(outs: tuple[Expr, ...], inputs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """A body over its operands: the same at any size, if they lie in the same places."""
+    return tuple(s.rewrite(outs, lambda e: inputs[e.data] if e.fn == "input" else None))
+
+
 class Builder:
     """Gathers what a kernel is made of: operands, expressions, reductions, stores."""
 
@@ -277,6 +289,8 @@ class Builder:
         else:
             leaves = [s.leaf("input", e.dtype, i) for i, e in enumerate(inputs)]
             outs = line.op.kind.expression(line.op, line.given, params, leaves)
+        if not _counts(tuple(outs)):
+            return _over(tuple(outs), tuple(inputs))
         # The row-major number of an element is its address in a contiguous result.
         return self.with_positions(outs, "linear", line.layout, inputs)
 

@@ -33,7 +33,7 @@ def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[TapeOperand])
         rows.append(f"    {', '.join(map(_name, inputs))}, = scalars")
     read = {x for line in lines for x in line.inputs if isinstance(x, Value)}
     for line, outs in bodies(tape, lines, partial(_read, tape)):
-        body, texts = _render(outs)
+        body, texts = _render(tuple(outs))
         rows += [f"    {row}" for row in body]
         for v, text in zip(line.outs, texts):
             dtype = tape.specs[v].dtype
@@ -124,7 +124,8 @@ def _number(x: bool | int | float) -> str:
     return f"({plain!r})" if math.isfinite(x) else f'float("{x}")'
 
 
-def _render(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
+@lru_cache(maxsize=1024)  # at another size the same lines come again
+def _render(roots: tuple[Expr, ...]) -> tuple[list[str], list[str]]:
     """Statements, and the text of each root. Values needed twice are computed once, by name."""
     templates = {e: _template(e) for e in s.walk(roots)}
     mentions: Counter[Expr] = Counter()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 LENGTH = 100_000  # characters of a text that is not divided
 
-_FUNCTION = re.compile(r"^define [^@]*@([\w.]+)\(.*?^\}$", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(r"^define [^@]*@([\w.]+)\((?:.*\n)+?\}$", re.MULTILINE)
 _NAME = re.compile(r"@([\w.]+)")
 
 

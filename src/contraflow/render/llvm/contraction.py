@@ -34,6 +34,9 @@ from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, me
 # as registers hold beside a row of B and an element of A, and enough that none waits for another.
 BLOCKS = {16: (8, 4), 32: (8, 6, 4), 64: (8, 8, 8)}
 FEW_REGISTERS = (8, 4)  # the same where a product of integers takes a register of its own
+# So many rows have no block of their own, which LLVM would have to compile: the block that is one
+# row higher repeats the last one.
+REPEATED_ROWS = 5
 STRIP_BYTES = 1 << 18  # of a strip that is packed: a quarter of a second-level cache, or less
 # The same where sums rest in C, so that they take no memory, and vectors have 64 bytes: processors
 # with these have at least 1 MiB of such a cache. The higher a strip, the fewer times panels are
@@ -134,7 +137,7 @@ class ContractionRenderer(SingleRowRenderer):
         shapes = self._shapes()
         names = ", ".join(f"ptr @{self._block_name(*shape)}" for shape in shapes)
         table = f"@{self.name}_blocks = internal constant [{len(shapes)} x ptr] [{names}]"
-        parts = [self._block(*shape) for shape in shapes]
+        parts = [self._block(*shape) for shape in dict.fromkeys(shapes)]
         parts += [self._pack_rows(), self._pack(), self._write()]
         if self.plain and not self.converts:
             parts += [self._sweep(), self._dots()]
@@ -142,15 +145,22 @@ class ContractionRenderer(SingleRowRenderer):
         return "\n".join([table, *parts])
 
     def _shapes(self) -> list[tuple[int, int, bool]]:
-        """The rows and vectors of all blocks, and whether they pack, in the order of their table.
+        """The rows and vectors of the blocks in their table, and whether they pack.
 
-        With one vector there is one, for any number of rows.
+        With one vector there is one, for any number of rows; with more there is a place for each.
         """
         most, *others = self.heights
         shapes = [(most, 1, False)]
-        shapes += [(r, v, False) for v, rows in enumerate(others, 2) for r in range(1, rows + 1)]
+        shapes += [
+            (rows + (rows == REPEATED_ROWS), vectors, False)
+            for vectors, most in enumerate(others, 2)
+            for rows in range(1, most + 1)
+        ]
         packing = (self.block, self.vectors, True)
         return [*shapes, packing] if self.plain and not self.converts else shapes
+
+    def _repeats(self, rows: int, vectors: int, packs: bool) -> bool:
+        return vectors == 1 or rows == REPEATED_ROWS + 1
 
     # --- arguments -----------------------------------------------------------------------------
 
@@ -274,9 +284,9 @@ class ContractionRenderer(SingleRowRenderer):
         products = code.integer("mul", sides.outer, sides.k)
         self.empty = code.let(f"icmp eq i64 {products}, 0")
         self.direct = "false" if self.converts else self._flag(code, f"{sides.column}, 1")
-        self.packs_rows = self._packs_rows(code, sides)
         chunk = self._chunk(code, sides)
         grid = self._grid(function, sides)
+        self.packs_rows = self._packs_rows(function.code(), sides, grid)
         with function.loop("%first", "%last", 1) as part:
             batches, rows, columns = self._cut(function.code(), sides, grid, part.index)
             if not self.plain and not self.converts:
@@ -360,11 +370,12 @@ class ContractionRenderer(SingleRowRenderer):
         self.packed = code.let(f"alloca {packed}, align 64", "packed")
         self._scratch(code)
 
-    def _packs_rows(self, code: CodeStretch, sides: Sides) -> str:
-        """Whether strips of A are packed."""
+    def _packs_rows(self, code: CodeStretch, sides: Sides, grid: PartGrid) -> str:
+        """Whether strips of A are packed, by each part for itself."""
         if self.converts:
             return "true"
-        many = code.let(f"icmp sge i64 {sides.n}, {MANY}")
+        columns = code.let(f"sdiv i64 {sides.n}, {grid.across}")
+        many = code.let(f"icmp sge i64 {columns}, {MANY}")
         odd = code.let(f"and i64 {sides.rows[0]}, {CLASH // self.dtype.itemsize - 1}")
         clash = self._flag(code, f"{odd}, 0")
         apart = code.let(f"icmp ne i64 {sides.depth}, 1")
@@ -605,14 +616,14 @@ class ContractionRenderer(SingleRowRenderer):
         (batches,) = loop.carried
         code = function.code()
         rest = code.let(f"sdiv i64 %parts, {batches}")
-        units = [self._units(code, sides.m, self.block), self._units(code, sides.n, self.columns)]
+        units = [self._units(code, sides.m, self.block), self._units(code, sides.n, self.width)]
         with function.loop("0", tries, 1, [("i64", "1"), ("i64", str((1 << 63) - 1))]) as loop:
             body = function.code()
             across, valid = divisor(body, loop.index, rest)
             down = body.let(f"sdiv i64 {rest}, {across}")
             height, width = (
                 body.integer("mul", self._units(body, unit, parts), str(step))
-                for unit, parts, step in zip(units, (down, across), (self.block, self.columns))
+                for unit, parts, step in zip(units, (down, across), (self.block, self.width))
             )
             both = body.let(f"mul i64 {body.let(f'add i64 {height}, {width}')}, {PACKING}")
             cost = body.let(f"add i64 {body.let(f'mul i64 {height}, {width}')}, {both}")
@@ -642,7 +653,7 @@ class ContractionRenderer(SingleRowRenderer):
         for size, step, number, parts in (
             (sides.b, 1, batch, grid.batches),
             (sides.m, self.block, row, down),
-            (sides.n, self.columns, column, grid.across),
+            (sides.n, self.width, column, grid.across),
         ):
             units, edges = self._units(code, size, step), []
             for edge in (number, code.let(f"add i64 {number}, 1")):

@@ -36,7 +36,6 @@ class MatrixRenderer(PanelRenderer):
 
     def __init__(self, kernel: Attention, name: str, vector_bytes: int) -> None:
         self.heights = BLOCKS[vector_bytes]
-        self.repeating = len(self.heights)
         super().__init__(kernel, name, vector_bytes, self.heights[-1], len(self.heights))
 
     def matrix_functions(self) -> list[str]:

@@ -42,7 +42,6 @@ class PanelRenderer:
 
     pair = 1  # steps of k that lie side by side in a panel
     depth = DEPTH  # of a panel, in such pairs
-    repeating = 1  # blocks of up to so many vectors have any number of rows
     fetching = True  # whether blocks fetch where their sums go, which is not in a cache
 
     def __init__(
@@ -188,19 +187,24 @@ class PanelRenderer:
     def _block_name(self, rows: int, vectors: int, packs: bool = False) -> str:
         return f"{self.name}_{'packs' if packs else 'rows'}{rows}x{vectors}"
 
+    def _repeats(self, rows: int, vectors: int, packs: bool) -> bool:
+        """Whether a block takes fewer rows as well, and repeats the last one then."""
+        return not packs
+
     def _block(self, rows: int, vectors: int, packs: bool = False) -> str:
         """Add rows of A, times rows of B, to what lies at `before`, and write that to sums.
 
         On its way it fetches what lies at `other` and `step` bytes further at each step of k;
-        one that packs writes the rows of B there. There are `rows` rows, or, with at most
-        `repeating` vectors, `count`: the last one is repeated then.
+        one that packs writes the rows of B there. There are `rows` rows, or, if it repeats the last
+        one, `count`.
         """
         function = FunctionText(
             f"define internal void @{self._block_name(rows, vectors, packs)}{BLOCK_ARGUMENTS} #0"
         )
         code, element = function.code(), memory(self.sum)
         numbers = [str(r) for r in range(rows)]
-        if vectors <= self.repeating:
+        repeats = self._repeats(rows, vectors, packs)
+        if repeats:
             last = code.let("sub i64 %count, 1")
             numbers = [self._least(code, last, r) for r in numbers]
         lines = range(0, vectors * self.width * self.sum.itemsize, LINE)
@@ -239,7 +243,7 @@ class PanelRenderer:
         for r, (read, target) in enumerate(zip(reads, targets)):
             before = self._read_row(end, read, vectors)
             writes.append((target, list(map(partial(self._add, end), before, sums[vectors * r :]))))
-            if vectors > self.repeating:  # a row that is repeated must be read before it is written
+            if not repeats:  # a row that is repeated must be read before it is written
                 self._write_row(end, *writes.pop())
         for target, totals in writes:
             self._write_row(end, target, totals)
