@@ -35,7 +35,7 @@ test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first, o
 test-pyright: ## install pyright, for Node: a test checks the stubs and the examples with it too
 	npm install --silent --no-fund --no-audit --prefix .node pyright@1.1.414
 
-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first
+test-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first
 	$(PYTEST) -m peers $(ARGS)
 
 test-cuda: ## the tests of the CUDA device; installs nothing: PYTHON has pytest and the packages

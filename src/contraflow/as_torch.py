@@ -19,17 +19,24 @@ import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import ml_dtypes  # noqa: F401  # by which NumPy knows float8 by name
+import numpy as np
 
 import contraflow
+from contraflow import library
 from contraflow.absent import find
+from contraflow.dtypes import DType
 
 VERSION = "2.13.0+contraflow"
 # Paths of PyTorch that packages import from, and where the same is here.
 PRIVATE_PATHS = {
     "_custom_ops": "library", "_dynamo": "compiler", "_dynamo.utils": "compiler",
-    "jit.annotations": "jit",
+    "_dynamo._trace_wrapped_higher_order_op": "compiler",
+    "autograd.profiler": "profiler", "jit.annotations": "jit",
 }  # fmt: skip
 _INSIDE = os.path.dirname(__file__) + os.sep
 
@@ -47,6 +54,42 @@ class AbsentDtype(NamedTuple):
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
+
+
+class TorchLimits(contraflow.finfo):
+    """`torch.finfo`: the limits of a floating-point dtype, of those too that no tensor has here."""
+
+    def __init__(self, type: Any = None) -> None:
+        if isinstance(type, AbsentDtype) and type.name.startswith("float8"):
+            self._read(type.name, np.dtype(type.name))
+        else:
+            super().__init__(type)
+
+
+class MappedFile:
+    """`torch.UntypedStorage`: the bytes of a file, by which safetensors reads tensors."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> MappedFile:
+        """The first bytes of a file; without `shared` writes do not reach it."""
+        mode: Literal["r+", "c"] = "r+" if shared else "c"
+        return cls(np.memmap(filename, np.uint8, mode, shape=(nbytes,)))
+
+    def untyped(self) -> MappedFile:
+        """Itself: it has no dtype."""
+        return self
+
+    def __getitem__(self, part: slice) -> MappedFile:
+        return MappedFile(self._array[part])
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._array, dtype)
 
 
 class TorchModule(ModuleType):
@@ -133,14 +176,38 @@ def _refusal(fullname: str) -> str:
     return f"{fullname}: {why} See docs/names.md."
 
 
+@dataclass(frozen=True)
+class DispatcherOp:
+    """An op of PyTorch's dispatcher by its path: a key of packages' tables, refused when called."""
+
+    _path: str
+
+    def __getattr__(self, name: str) -> DispatcherOp:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return DispatcherOp(f"{self._path}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        refusal = (
+            f"{self._path}: ops of PyTorch's dispatcher are not here. Use the public function."
+        )
+        raise _with_line(AttributeError(refusal))
+
+
 class TorchOps:
-    """`torch.ops`: ops by the names of PyTorch's own dispatcher, of which there are none."""
+    """`torch.ops`: ops by name: those of `library.custom_op`, and none of PyTorch's dispatcher."""
 
     def load_library(self, path: str) -> None:
         """Refuse a library that was compiled for PyTorch, as one that cannot be loaded."""
         raise OSError(f"load_library: {os.path.basename(path)} is compiled for PyTorch itself.")
 
     def __getattr__(self, name: str) -> Any:
+        paths = (path.partition("::") for path in library.OPS)
+        known = {op: library.OPS[f"{name}::{op}"] for package, _, op in paths if package == name}
+        if known:
+            return SimpleNamespace(**known)
+        if name == "aten":
+            return DispatcherOp("ops.aten")
         raise _with_line(AttributeError(f"ops.{name}: ops of PyTorch's dispatcher are not here."))
 
 
@@ -152,6 +219,9 @@ class TorchCore:
 
     def _get_tracing_state(self) -> None:
         """Nothing is traced by PyTorch's tracer."""
+
+    def _disabled_torch_function_impl(self, *args: Any) -> None:
+        """Nothing calls it: subclasses of Tensor are not asked about functions here."""
 
     class DispatchKey:
         """Keys of PyTorch's dispatcher, by which packages register ops that are not here."""
@@ -181,7 +251,7 @@ def _torch() -> TorchModule:
             module.__dict__[name] = getattr(contraflow, name)
     core = TorchCore()
     core.__dict__["DispatchKey"] = TorchCore.DispatchKey()
-    module.__dict__.update(ops=TorchOps(), _C=core)
+    module.__dict__.update(ops=TorchOps(), _C=core, finfo=TorchLimits, UntypedStorage=MappedFile)
     return module
 
 
@@ -193,12 +263,14 @@ def install() -> None:
             "as_torch: PyTorch itself is imported already. Import contraflow.as_torch before torch."
         )
     if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
+        DType.prefix = "torch."
         sys.meta_path.insert(0, TorchFinder())
         sys.meta_path.append(AbsentFinder())
 
 
 def uninstall() -> None:
     """Let `import torch` mean PyTorch again; programs that have imported it keep what they have."""
+    DType.prefix = ""
     ours = (TorchFinder, AbsentFinder)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
     for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:

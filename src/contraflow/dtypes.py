@@ -27,6 +27,7 @@ class DType:
     """
 
     __slots__ = ("name", "numpy", "category", "itemsize", "is_floating_point")
+    prefix = ""  # of `str`: PyTorch's programs, run by `as_torch`, find "torch." there
     numpy: np.dtype
 
     def __init__(self, name: str, scalar: type | None, category: int, itemsize: int) -> None:
@@ -65,7 +66,10 @@ class DType:
         return float32 if self in HALVES else self
 
     def __str__(self) -> str:
-        return self.name
+        return self.prefix + self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)  # in messages
 
     def __repr__(self) -> str:
         return f"contraflow.{self.name}"
@@ -252,8 +256,11 @@ class finfo:
         _check_dtype("finfo", given)
         if not given.is_floating_point:
             raise TypeError(f"finfo: {given} is not floating-point. Use iinfo.")
-        found: Any = threads.imported("ml_dtypes").finfo(given.numpy)
-        self.dtype, self.bits = given.name, int(found.bits)
+        self._read(given.name, given.numpy)
+
+    def _read(self, name: str, numpy: np.dtype) -> None:
+        found: Any = threads.imported("ml_dtypes").finfo(numpy)
+        self.dtype, self.bits = name, int(found.bits)
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
         self.resolution = float(found.resolution)

@@ -13,8 +13,11 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from enum import Enum
+from functools import partial
+from operator import call
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -30,7 +33,15 @@ from contraflow.tensors.source_line import UserLine, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
-__all__ = ["Averages", "Event", "profile", "record_function"]
+__all__ = ["Averages", "Event", "ProfilerActivity", "profile", "record_function"]
+
+
+class ProfilerActivity(Enum):
+    """The kinds of events of PyTorch's profiler. Here each op is noted, on whichever device."""
+
+    CPU = 0
+    XPU = 1
+    CUDA = 3
 
 
 class Event(NamedTuple):
@@ -58,7 +69,8 @@ class Row(NamedTuple):
 # PyTorch's names of what a table is sorted by.
 PYTORCH_NAMES = {
     "count": "calls", "cpu_time_total": "total", "self_cpu_time_total": "own",
-    "cpu_memory_usage": "made",
+    "cuda_time_total": "total", "self_cuda_time_total": "own", "device_time_total": "total",
+    "self_device_time_total": "own", "cpu_memory_usage": "made", "cuda_memory_usage": "made",
 }  # fmt: skip
 
 
@@ -90,6 +102,9 @@ class Averages(list[Row]):
 
     def __str__(self) -> str:
         return self.table()
+
+
+EventList = Averages  # PyTorch's name, by which packages annotate
 
 
 class _TimingContext(Context):
@@ -134,9 +149,29 @@ class profile(Mode):
     >>> print(p.key_averages())
     name ...
     matmul ...
+
+    PyTorch's options are taken. Every op is noted on its device, with its line and its bytes,
+    whatever they are; `on_trace_ready(profile)` is called at the end of the block.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        activities: Iterable[ProfilerActivity] | None = None,
+        *,
+        schedule: None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+    ) -> None:
+        if schedule is not None:
+            raise NotImplementedError(
+                "profile: schedule is not there. Run the first steps before the with-block, and "
+                "those that are to be noted inside."
+            )
+        self._on_trace_ready = on_trace_ready
         self.events: list[Event] = []
         self._memory: list[tuple[float, int]] = []
         self._live = 0
@@ -157,7 +192,13 @@ class profile(Mode):
             raise RuntimeError("profile: is running already; make another one.")
         self._start = time.perf_counter()
         super().__enter__()
+        if self._on_trace_ready is not None:
+            steps: tuple[Any, ...] = (self._entered.end, partial(self._on_trace_ready, self))
+            self._entered.end = partial(deque, map(call, steps), 0)
         return self
+
+    def step(self) -> None:
+        """Nothing: every step of the block is noted. PyTorch's programs say here that one ended."""
 
     # --- noting ---------------------------------------------------------------------------
 

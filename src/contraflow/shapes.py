@@ -53,8 +53,7 @@ contiguous_format, preserve_format = (
     MemoryFormat("preserve_format"),
 )
 channels_last, channels_last_3d = MemoryFormat("channels_last"), MemoryFormat("channels_last_3d")
-strided = MemoryFormat("strided")  # PyTorch's layout of tensors that are not sparse
-# And those of tensors that are: no tensor has one, so that programs may ask.
+# PyTorch's layouts of sparse tensors: no tensor has one, so that programs may ask.
 sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc = (
     MemoryFormat(f"sparse_{kind}") for kind in ("coo", "csr", "csc", "bsr", "bsc")
 )
@@ -123,6 +122,29 @@ class View(NamedTuple):
         low = sum(e for e in ends if e < 0)
         high = sum(e for e in ends if e > 0)
         return self.offset + low, self.offset + high + 1
+
+
+class StridedLayout(View):
+    """PyTorch's layout of all tensors that are not sparse: it equals that of every tensor here.
+
+    >>> import contraflow as cf
+    >>> cf.ones(2).layout == cf.strided, cf.ones(2).layout == cf.sparse_coo
+    (True, False)
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, View)
+
+    def __ne__(self, other: object) -> bool:
+        return not isinstance(other, View)
+
+    __hash__ = View.__hash__
+
+    def __repr__(self) -> str:
+        return "contraflow.strided"
+
+
+strided = StridedLayout((), ())
 
 
 @lru_cache(maxsize=8192)

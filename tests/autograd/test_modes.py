@@ -288,3 +288,33 @@ def test_detach_in_place() -> None:
     assert not y.requires_grad
     z = y.requires_grad_() * 3.0
     assert_close(grad(z.sum(), y)[0], np.array([3.0, 3.0]))
+
+
+def test_modes_decorate_without_parentheses_too() -> None:
+    x = cf.ones(2, requires_grad=True)
+
+    @cf.no_grad
+    def quiet(x):
+        """Twice."""
+        return x * 2
+
+    @cf.enable_grad
+    def recorded(x):
+        return x * 2
+
+    @cf.inference_mode
+    def inferred(x):
+        return x * 2
+
+    @cf.no_grad
+    def steps(x):
+        yield x * 2
+
+    assert quiet.__doc__ == "Twice."
+    assert not quiet(x).requires_grad
+    assert not next(steps(x)).requires_grad
+    assert inferred(x).is_inference()
+    with cf.no_grad():
+        assert recorded(x).requires_grad
+    assert cf.is_grad_enabled()
+    assert (x * 2).requires_grad

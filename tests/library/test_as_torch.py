@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import contraflow
 from contraflow import as_torch
 
 as_torch.uninstall()  # in this process PyTorch is PyTorch
@@ -102,7 +103,8 @@ def test_what_packages_ask_when_they_are_imported(tmp_path: Path) -> None:
         torch._C._log_api_usage_once("x")
         for wrong in (
             lambda: torch.ops.load_library("some/where/_C.so"),
-            lambda: torch.ops.aten,
+            lambda: torch.ops.aten.clone.default(torch.ones(1)),
+            lambda: torch.ops.nothing,
             lambda: torch._C.nothing,
             lambda: torch.ones(1, dtype=torch.complex64),
         ):
@@ -115,10 +117,76 @@ def test_what_packages_ask_when_they_are_imported(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "OSError load_library: _C.so is compiled for PyTorch itself."
-    assert lines[1].endswith("ops.aten: ops of PyTorch's dispatcher are not here.")
-    assert lines[2].endswith("_C.nothing: PyTorch's core is not here.")
-    assert lines[3].startswith("TypeError ")
-    assert "torch.complex64" in lines[3]
+    assert lines[1].endswith(
+        "line 14: ops.aten.clone.default: ops of PyTorch's dispatcher are not here. Use the public "
+        "function."
+    )
+    assert lines[2].endswith("ops.nothing: ops of PyTorch's dispatcher are not here.")
+    assert lines[3].endswith("_C.nothing: PyTorch's core is not here.")
+    assert lines[4].startswith("TypeError ")
+    assert "torch.complex64" in lines[4]
+
+
+def test_names_that_transformers_and_torch_geometric_need(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+        from torch._tensor_str import PRINT_OPTS, _tensor_str
+        from torch.autograd.profiler import EventList
+        from torch.distributed import rpc
+        from torch.nn.attention.flex_attention import AuxRequest, _DEFAULT_SPARSE_BLOCK_SIZE
+        from torch.optim.lr_scheduler import _LRScheduler
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+        assert str(torch.float64) == "torch.float64" and f"{torch.float64}" == "float64"
+        assert torch.finfo(torch.float8_e4m3fn).max == 448.0 and torch.finfo().bits == 32
+        assert torch.device("meta") != torch.ones(1).device
+        assert torch.ones(1).layout == torch.strided and not torch.ones(1).layout != torch.strided
+        assert torch.ones(1).layout != torch.sparse_coo
+        assert torch.ops.aten.clone.default == torch.ops.aten.clone.default != torch.ops.aten.add
+        assert not rpc.is_available() and not hasattr(rpc, "api")
+        assert PRINT_OPTS.threshold == 1000 and not hasattr(PRINT_OPTS, "nothing")
+        assert _tensor_str(torch.eye(2), 1) == "[[1., 0.],\\n  [0., 1.]]"
+
+        @torch.library.custom_op("mine::cube", mutates_args=())
+        def cube(x: torch.Tensor) -> torch.Tensor:
+            return torch.from_numpy(x.numpy() ** 3)
+
+        assert torch.ops.mine.cube(torch.full((2,), 2.0)).tolist() == [8.0, 8.0]
+        assert torch.ops.mine.cube.default is cube
+        def annotated(graph: torch.cuda.CUDAGraph | None) -> torch.cuda.graph: ...
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_dtypes_are_contraflows_again_after_it() -> None:
+    assert str(contraflow.float32) == "float32"
+    as_torch.install()
+    assert str(contraflow.float32) == "torch.float32"
+    as_torch.uninstall()
+    assert str(contraflow.float32) == "float32"
+
+
+def test_safetensors_saves_and_loads(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="make test installs it")
+    done = run(
+        tmp_path,
+        f"""
+        import torch
+        from safetensors.torch import load_file, load_model, save_file, save_model
+        path = {str(tmp_path / "model.safetensors")!r}
+        state = torch.nn.Linear(3, 2).state_dict()
+        save_file(state, path)
+        assert all(torch.equal(state[name], x) for name, x in load_file(path).items())
+        first, second = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+        save_model(first, path)
+        assert load_model(second, path) == (set(), [])
+        assert torch.equal(first.weight, second.weight)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_check_runs_nothing_and_lists_what_is_missing(tmp_path: Path) -> None:

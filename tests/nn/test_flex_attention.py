@@ -107,3 +107,23 @@ def test_the_logarithm_of_sums_and_shared_keys_are_pytorchs() -> None:
         found.append((out.numpy(), lse.numpy()))
     for expected, got in zip(*found):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_what_is_asked_for_beside_the_result(mask: str) -> None:
+    query, key, value = (cf.tensor(each) for each in arrays())
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    block = None
+    if MASKS[mask] is not None:
+        block = ours.create_block_mask(MASKS[mask], B, H, L, S)
+        scores = scores.masked_fill(~block.mask, -np.inf)
+    asked = ours.AuxRequest(lse=True, max_scores=True)
+    out, beside = ours.flex_attention(query, key, value, block_mask=block, return_aux=asked)
+    _, lse = ours.flex_attention(query, key, value, block_mask=block, return_lse=True)
+    np.testing.assert_array_equal(beside.lse.numpy(), lse.numpy())
+    np.testing.assert_allclose(beside.max_scores.numpy(), scores.amax(-1).numpy(), rtol=1e-6)
+    again, beside = ours.flex_attention(
+        query, key, value, block_mask=block, return_aux=ours.AuxRequest()
+    )
+    assert beside == (None, None)
+    assert cf.equal(again, out)

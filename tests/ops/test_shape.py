@@ -302,3 +302,23 @@ def test_stacking_and_joining_many() -> None:
         cf.stack([*rows, cf.ones(2, dtype=cf.float64)])
     with pytest.raises(IndexError, match="stack: dim 2 is out of range"):
         cf.stack(rows, 2)
+
+
+def test_a_view_of_another_dtype_has_the_same_bytes() -> None:
+    x = cf.tensor([[1.0, -2.0], [0.5, 3.0]])
+    expected = x.numpy().view(np.int32)
+    np.testing.assert_array_equal(x.view(cf.int32).numpy(), expected)
+    np.testing.assert_array_equal(x.view(dtype=cf.int16).numpy(), x.numpy().view(np.int16))
+    assert cf.arange(8, dtype=cf.uint8).view(cf.float64).shape == (1,)
+    assert cf.ones(2).requires_grad_().view(cf.int32).requires_grad is False
+    y = cf.zeros(2)
+    y.view(cf.int32)[0] = 0x3F800000
+    assert y.tolist() == [1.0, 0.0]
+    for wrong, message in (
+        (lambda: cf.ones(3, dtype=cf.uint8).view(cf.int32), r"view: uint8\[3\] with strides"),
+        (lambda: cf.ones(4, 4).T.view(cf.int16), "cannot be viewed as int16: .* contiguous"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
+    with pytest.raises(cf.GradientError, match="requires grad"):
+        cf.ones(2, requires_grad=True).view(cf.bfloat16)

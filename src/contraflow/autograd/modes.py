@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self, overload
 
 from contraflow.operation.context import change, state
 from contraflow.operation.modes import F, Mode
 
 
-class no_grad(Mode):
+class PlainMode(Mode):
+    """A mode that decorates without parentheses too: `@no_grad` above a function."""
+
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else cls()(function)
+
+
+class no_grad(PlainMode):
     """Record no ops in the graph.
 
     >>> import contraflow as cf
@@ -23,7 +34,7 @@ class no_grad(Mode):
     fields = MappingProxyType({"grad": False, "stopped": True})
 
 
-class enable_grad(Mode):
+class enable_grad(PlainMode):
     """Record ops in the graph again, inside no_grad.
 
     >>> import contraflow as cf
@@ -48,6 +59,13 @@ class inference_mode(Mode):
     >>> y.requires_grad
     False
     """
+
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]
+    def __new__(cls, mode: Any = True) -> Any:
+        return cls()(mode) if callable(mode) else super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()

@@ -5,9 +5,11 @@ PyTorch has names of its compiler at this path; those that programs use are here
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
-from contraflow.names import getter
+from contraflow.names import getter, without_objects
 from contraflow.operation.context import state
 
 
@@ -54,6 +56,15 @@ def allow_in_graph(fn: Any) -> Any:
 def assume_constant_result(fn: Any) -> Any:
     """The function itself: what it reads is guarded."""
     return fn
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Nothing: a compiled function notices by itself which tensors stay where they are."""
+
+
+# PyTorch's class of compiled modules; here `contraflow.compile` gives none of that kind.
+eval_frame = SimpleNamespace(OptimizedModule=without_objects("OptimizedModule", "such a module"))
+TransformGetItemToIndex = nullcontext  # PyTorch's mode for `x[i]` in vmap, which works as it is
 
 
 __all__ = [

@@ -11,14 +11,16 @@ from contraflow.devices.cuda.events import CudaEvent as Event
 from contraflow.devices.cuda.events import CudaStream as Stream
 from contraflow.devices.cuda.events import GpuLike, opened
 from contraflow.errors import DeviceError
-from contraflow.names import getter
+from contraflow.names import getter, without_objects
 from contraflow.tensors.generator import manual_seed as _manual_seed
 
 __all__ = [
+    "CUDAGraph",
     "DeviceProperties",
     "Event",
     "OutOfMemoryError",
     "Stream",
+    "StreamContext",
     "amp",
     "current_device",
     "current_stream",
@@ -29,6 +31,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "graph",
     "init",
     "is_available",
     "is_bf16_supported",
@@ -44,6 +47,12 @@ __all__ = [
     "stream",
     "synchronize",
 ]
+
+
+# Programs annotate with these. `contraflow.compile` replays a step at once, as CUDA's graphs do.
+CUDAGraph = without_objects("CUDAGraph", "a recorded graph of CUDA's")
+graph = without_objects("graph", "a with-block that records a graph of CUDA's")
+StreamContext = without_objects("StreamContext", "a with-block of a stream")
 
 
 class DeviceProperties(NamedTuple):

@@ -274,6 +274,10 @@ class _WorkerLoop:
             self._loader.leave_team(team)
 
 
+# PyTorch's names for loops over a loader, which are not public there but asked about by packages.
+_BaseDataLoaderIter = _MultiProcessingDataLoaderIter = _WorkerLoop
+
+
 def _check_dataset(dataset: Any, ordered: bool) -> None:
     """Refuse a dataset without `__getitem__`, or without `__len__` where that is needed."""
     needed = ["__getitem__"] if ordered else ["__getitem__", "__len__"]

@@ -9,6 +9,8 @@ from typing import Any
 from contraflow.operation.modes import F, Mode
 
 TYPES: dict[str, None] = dict.fromkeys(("cpu", "cuda", "webgpu"))  # in this order
+# Devices of PyTorch's that programs name in comparisons; no tensor can be there.
+ONLY_NAMED = frozenset(("meta", "mps", "xpu"))
 
 
 class Device:
@@ -40,7 +42,8 @@ class Device:
             raise TypeError(f"device: expected a name such as 'cpu', not {type!r}.")
         kind, colon, number = type.partition(":")
         numbered = number.isdecimal() and index is None if colon else True
-        if kind not in TYPES or not numbered or (index is not None and index < 0):
+        known = kind in TYPES or kind in ONLY_NAMED
+        if not known or not numbered or (index is not None and index < 0):
             names = ", ".join(map(repr, TYPES))
             asked = repr(type) if index is None else f"{type!r} with index {index}"
             raise ValueError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from contraflow.errors import describe
 from contraflow.func import vmap
@@ -18,6 +18,21 @@ from contraflow.tensors.tensor import Tensor
 
 ScoreFunction = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 MaskFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+_DEFAULT_SPARSE_BLOCK_SIZE = 128  # PyTorch's name, which is not public there but imported
+
+
+class AuxRequest(NamedTuple):
+    """The values that `flex_attention` is to return beside its result, [b, h, l] each."""
+
+    lse: bool = False  # the logarithms of the sums of exp(score)
+    max_scores: bool = False  # the largest scores
+
+
+class AuxOutput(NamedTuple):
+    """The values that an `AuxRequest` asked for, and None for the others."""
+
+    lse: Tensor | None
+    max_scores: Tensor | None
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
@@ -95,7 +110,8 @@ class BlockMask:
 
 def create_block_mask(
     mask_mod: MaskFunction, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
-    device: Any = None, BLOCK_SIZE: int | tuple[int, int] = 128, _compile: bool = False,
+    device: Any = None, BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+    _compile: bool = False,
 ) -> BlockMask:  # fmt: skip
     """The mask of a function of the positions of batch, head, query and key; True is seen.
 
@@ -135,12 +151,13 @@ def or_masks(*mask_mods: MaskFunction) -> MaskFunction:
 def flex_attention(
     query: Tensor, key: Tensor, value: Tensor, score_mod: ScoreFunction | None = None,
     block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
-    return_lse: bool = False, kernel_options: Any = None,
+    return_lse: bool = False, kernel_options: Any = None, *, return_aux: AuxRequest | None = None,
 ) -> Any:  # fmt: skip
     """Attention with scores that a function changes: queries [b, h, l, e], keys [b, h, s, e].
 
     `score_mod(score, b, h, q, k)` gives another score, and `block_mask` says which keys a query
     sees. A query that sees none gets zeros. With `enable_gqa` keys may have fewer heads.
+    `return_aux` asks for a pair of the result and an `AuxOutput`.
 
     >>> import contraflow as cf
     >>> x = cf.zeros(1, 2, 4, 8)
@@ -179,10 +196,17 @@ def flex_attention(
         scores = scores.masked_fill(~mask & sees, -math.inf)
         out = (scores.softmax(-1) @ value).masked_fill(~sees, 0.0)
         lse = scores.logsumexp(-1).masked_fill(~sees.squeeze(-1), -math.inf)
+    if return_aux is not None:
+        largest = scores.amax(-1) if return_aux.max_scores else None
+        if largest is not None and block_mask is not None:
+            largest = largest.masked_fill(~block_mask.mask.any(-1), -math.inf)
+        return out, AuxOutput(lse if return_aux.lse else None, largest)
     return (out, lse) if return_lse else out
 
 
 __all__ = [
+    "AuxOutput",
+    "AuxRequest",
     "BlockMask",
     "and_masks",
     "create_block_mask",

@@ -7,6 +7,8 @@ or goes.
 from __future__ import annotations
 
 from contraflow.nn.call import EVERY, ForwardHook
+from contraflow.nn.load import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
+from contraflow.nn.load import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 from contraflow.nn.module import Module as Module
 from contraflow.tensors.hooks import Hook, HookHandle
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from contraflow.dtypes import DType
 from contraflow.errors import describe
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import assigning, composite, view
 from contraflow.operation.op import Op
 from contraflow.operation.reference import strided as strided_array
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import zeros
+from contraflow.ops.creation.create import from_numpy, zeros
 from contraflow.ops.elementwise.basic import clone
 from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel, whole
 from contraflow.shapes import contiguous as fresh_view
@@ -360,7 +361,10 @@ def flatten(x, *, start_dim=0, end_dim=-1):
     by_parts=True,
 )
 def view_(x, *, shape):
-    """The same elements under another shape, never copied; one size may be -1."""
+    """The same elements under another shape, never copied; one size may be -1.
+
+    With a dtype in place of a shape, the same bytes as elements of that dtype.
+    """
     target = _wanted_shape("view", x, shape)
     if x.layout.reshape(target) is None:
         raise ValueError(
@@ -370,8 +374,22 @@ def view_(x, *, shape):
     return apply(reshape, (x,), {"shape": target})
 
 
+def _reinterpreted(x: Tensor, dtype: DType) -> Tensor:
+    """The same bytes as elements of another dtype, in the memory of the host."""
+    array = (x if dtype.is_floating_point else x.detach()).numpy()
+    try:
+        return from_numpy(array.view(dtype.numpy))
+    except ValueError as error:
+        raise ValueError(
+            f"view: {describe(x)} with strides {x.stride()} cannot be viewed as {dtype}: {error}"
+        ) from None
+
+
 @view_.signature
 def _view(x: Tensor, *shape: Any, **named: Any) -> Tensor:
+    dtype = named.get("dtype", shape[0] if len(shape) == 1 else None)
+    if isinstance(dtype, DType):
+        return _reinterpreted(x, dtype)
     return apply(view_, (x,), {"shape": _numbers("view", "shape", shape, named)})
 
 

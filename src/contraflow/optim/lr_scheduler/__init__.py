@@ -30,6 +30,9 @@ from contraflow.optim.lr_scheduler.decays import (
 from contraflow.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from contraflow.optim.lr_scheduler.schedule import LRScheduler
 
+# PyTorch's older name of the base, from which many programs inherit.
+from contraflow.optim.lr_scheduler.schedule import LRScheduler as _LRScheduler  # noqa: F401
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",
