@@ -2,10 +2,13 @@
 
     python -m benchmarks.webgpu [--quick] [--json FILE]
     python -m benchmarks.webgpu --table FILE
+    python -m benchmarks.webgpu --first-call STEP
 
 Products, sums and copies by their rates, whole training steps with the loss read, and what a call
 costs the host. Values are compared with the cpu's before anything is timed. Where PyTorch sees a
-CUDA device it does the same work, in the same rounds.
+CUDA device it does the same work, in the same rounds: steps eager, and at their best, captured by
+hand as a CUDA graph. First calls are made in processes of their own, in which the driver has no
+shader in its cache, and include opening the device.
 
 On a server without a display the driver of NVIDIA is found by a manifest of its own
 (docs/webgpu.md); one is written here if no other is set and the driver's library is there.
@@ -17,8 +20,11 @@ import argparse
 import ctypes
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
@@ -26,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import contraflow as cf
-from benchmarks import models, with_contraflow
+from benchmarks import cuda, models, with_contraflow
 from benchmarks.timing import quartiles
 from contraflow import devices
 from contraflow.render.clike import wgsl
@@ -34,8 +40,6 @@ from contraflow.runtime import eager_programs
 
 try:
     import torch
-
-    from benchmarks import with_torch
 except ImportError:
     torch = None
 
@@ -113,7 +117,8 @@ class Bench:
 
     def products(self) -> None:
         """Matrices of float32."""
-        for n in (256,) if self.quick else (1024, 2048, 4096):
+        sizes = (256,) if self.quick else (1024, 2048, 4096)
+        for n in sizes:
             rng = np.random.default_rng(n)
             arrays = [rng.standard_normal((n, n)).astype(np.float32) for _ in range(2)]
             a, b = (cf.tensor(x, device="webgpu") for x in arrays)
@@ -127,6 +132,23 @@ class Bench:
             self.alternate(
                 name, "TFLOP/s", 2e-12 * n**3, lambda a=a, b=b: a @ b, theirs, max(1, 4096 // n)
             )
+        bias = np.linspace(-1, 1, n, dtype=np.float32)
+        self.with_epilogue(arrays[0], arrays[1], bias)
+
+    def with_epilogue(self, *arrays: np.ndarray) -> None:
+        """A product with a bias and an activation, compiled."""
+        n = len(arrays[2])
+        dense = cf.compile(lambda x, w, b: cf.nn.functional.gelu(x @ w + b))
+        ours = [cf.tensor(x, device="webgpu") for x in arrays]
+        rows = slice(0, 8)
+        wanted = dense(*(cf.tensor(x) for x in (arrays[0][rows], *arrays[1:]))).numpy()
+        found = dense(*ours).numpy(force=True)[rows]
+        np.testing.assert_allclose(found, wanted, atol=1e-4 * n**0.5)
+        x, w, b = (torch.tensor(x, device="cuda") if self.cuda else None for x in arrays)
+        self.alternate(
+            f"gelu(x @ w + b), {n}^3 float32, compiled", "TFLOP/s", 2e-12 * n**3,
+            lambda: dense(*ours), lambda: torch.nn.functional.gelu(torch.addmm(b, x, w)), 2,
+        )  # fmt: skip
 
     def bandwidth(self) -> None:
         """Sums, elementwise and along everything."""
@@ -154,9 +176,17 @@ class Bench:
         n, side = (1 << 20, 512) if self.quick else (1 << 26, 4096)
         x, y = (cf.ones(n, device="webgpu") for _ in range(2))
         a, b = (cf.ones(side, side, device="webgpu") for _ in range(2))
+        short = x.reshape(-1, 1024)[:8192]
         for name, threshold, function, scale, repeats in (
             ("x + y", "WIDE_MAP_GROUPS", lambda: x + y, 12e-9 * n, 8),
             (f"matmul {side}^3", "BUSY_GROUPS", lambda: a @ b, 2e-12 * side**3, 2),
+            (
+                "softmax of rows of 1024",
+                "ROW_GROUPS",
+                lambda: short.softmax(1),
+                8e-9 * short.numel(),
+                8,
+            ),
         ):
             kept = getattr(wgsl, threshold)
             found: dict[str, list[float]] = {"for large calls": [], "for small ones": []}
@@ -182,23 +212,17 @@ class Bench:
             found = {}
             for place in ("cpu", "webgpu"):
                 cf.set_default_device(place)
-                start = perf_counter()
                 contender = with_contraflow.make(step, "compiled")
-                values = [contender.values(0)]
-                first = perf_counter() - start
-                values += [contender.values(i) for i in range(1, 6)]
-                found[place] = contender, values
+                found[place] = contender, [contender.values(i) for i in range(6)]
             cf.set_default_device(None)
             np.testing.assert_allclose(found["webgpu"][1], found["cpu"][1], rtol=2e-3)
-            self.show({"name": f"{name}, first call", "unit": "s", "webgpu": first})
+            self.show({"name": f"{name}, first call", "unit": "s", "webgpu": cold_call(name)})
             ours, numbers = found["webgpu"][0], iter(range(10**9))
-            theirs: list[Any] = []
-            if self.cuda:
-                theirs = [(mode, torch_step(step, mode)) for mode in ("eager", "reduce-overhead")]
-            for mode, other in theirs or [("", None)]:
+            for mode in ("eager", "captured") if self.cuda else ("",):
                 self.alternate(
-                    f"{name}, compiled; torch {mode}", "ms", -1e3, turns(ours, numbers),
-                    None if other is None else turns(other, numbers), 20,
+                    f"{name}, compiled; torch {mode}", "ms", -1e3,
+                    lambda ours=ours, numbers=numbers: ours.turn(next(numbers)),
+                    torch_step(step, mode, numbers) if mode else None, 20,
                 )  # fmt: skip
 
     def count_dispatches(self, function: Callable[[], Any]) -> int:
@@ -247,21 +271,32 @@ class Bench:
         self.alternate("read 4 bytes", "us", -1e6, lambda: scalar.item(), lambda: p.item(), 100)
 
 
-def turns(contender: Any, numbers: Iterator[int]) -> Callable[[], None]:
-    """A function that runs the next step."""
-    return lambda: contender.turn(next(numbers))
+def torch_step(step: models.Step, mode: str, numbers: Iterator[int]) -> Callable[[], Any]:
+    """A function that runs the next step in PyTorch on CUDA, and reads the loss."""
+    contender = cuda.torchs(step, mode)
+    contender.begin(6)
+    return lambda: contender.read(contender.run(next(numbers)))
 
 
-def torch_step(step: models.Step, mode: str) -> Any:
-    """The step in PyTorch on CUDA."""
-    torch.set_default_device("cuda")
-    contender = with_torch.make(step, "eager")
-    if mode != "eager":
-        contender.run = torch.compile(contender.run, mode=mode)
-    for i in range(6):
-        contender.turn(i)
-    torch.set_default_device(None)
-    return contender
+def cold_call(name: str) -> float:
+    """Seconds of the first call of a step in a process of its own, where no shader is cached."""
+    with tempfile.TemporaryDirectory() as empty:
+        folders = {"HOME": empty, "XDG_CACHE_HOME": empty}
+        caches = {"__GL_SHADER_DISK_CACHE": "0", "MESA_SHADER_CACHE_DISABLE": "true"}
+        found = subprocess.run(
+            [sys.executable, "-m", "benchmarks.webgpu", "--first-call", name],
+            env={**os.environ, **folders, **caches}, stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+    return float(found.stdout.split()[-1])
+
+
+def first_call(name: str) -> float:
+    """Seconds from nothing but imports to the first loss of a step."""
+    step = models.STEPS[name]()
+    start = perf_counter()
+    cf.set_default_device("webgpu")
+    with_contraflow.make(step, "compiled").values(0)
+    return perf_counter() - start
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -289,11 +324,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, for software adapters")
     parser.add_argument("--json", type=Path, help="where the figures are written")
     parser.add_argument("--table", type=Path, help="show figures that were written before")
+    parser.add_argument("--first-call", metavar="STEP", help="seconds of one, and nothing else")
     given = parser.parse_args()
     if given.table:
         print(table(json.loads(given.table.read_text())["rows"]))
         return
     find_driver()
+    if given.first_call:
+        print(first_call(given.first_call))
+        return
     if torch is not None:
         torch.backends.cuda.matmul.allow_tf32 = False
     bench = Bench(given.quick)
@@ -311,6 +350,7 @@ def main() -> None:
             "driver": bench.device.adapter.info["description"],
             "torch": torch.__version__ if bench.cuda else None,
             "rounds": bench.rounds,
+            "date": date.today().isoformat(),
             "rows": bench.rows,
         }
         given.json.write_text(json.dumps(found, indent=1) + "\n")
