@@ -6,7 +6,7 @@ A `View` says how a tensor's elements lie in its storage. Strides and offsets co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from operator import index
 from typing import Any, NamedTuple
@@ -75,12 +75,14 @@ class View(NamedTuple):
     def permute(self, dims: Sequence[int]) -> View:
         """Reorder the dims."""
         shape, strides, offset = self
-        return View(tuple([shape[d] for d in dims]), tuple([strides[d] for d in dims]), offset)
+        return _new(
+            View, (tuple([shape[d] for d in dims]), tuple([strides[d] for d in dims]), offset)
+        )
 
     def expand(self, shape: Shape) -> View:
         """Broadcast to `shape`, which must be compatible."""
         strides = broadcast_strides(self.shape, self.strides, shape)
-        return View(shape, strides, self.offset)
+        return _new(View, (shape, strides, self.offset))
 
     def slice(self, dim: int, start: int, stop: int, step: int) -> View:
         """Keep the elements start, start + step, ... below stop of one dim."""
@@ -88,24 +90,23 @@ class View(NamedTuple):
         offset = self.offset + start * strides[dim]
         shape[dim] = len(range(start, stop, step))
         strides[dim] *= step
-        return View(tuple(shape), tuple(strides), offset)
+        return _new(View, (tuple(shape), tuple(strides), offset))
 
     def select(self, dim: int, index: int) -> View:
         """Drop one dim by fixing its coordinate."""
         shape, strides, offset = self
-        return View(
-            shape[:dim] + shape[dim + 1 :],
-            strides[:dim] + strides[dim + 1 :],
-            offset + index * strides[dim],
-        )
+        rest, steps = shape[:dim] + shape[dim + 1 :], strides[:dim] + strides[dim + 1 :]
+        return _new(View, (rest, steps, offset + index * strides[dim]))
 
     def reshape(self, shape: Shape) -> View | None:
         """The same elements under another shape, or None where that needs a copy."""
         strides = reshape_strides(self.shape, self.strides, shape)
-        return None if strides is None else View(shape, strides, self.offset)
+        return None if strides is None else _new(View, (shape, strides, self.offset))
 
     def overlaps_itself(self) -> bool:
         """Whether two coordinates may name one element. Says yes where it cannot tell."""
+        if self.strides == contiguous_strides(self.shape):
+            return False
         dims = sorted((abs(st), n) for n, st in zip(self.shape, self.strides) if n > 1)
         reach = 0
         for stride, size in dims:
@@ -122,6 +123,10 @@ class View(NamedTuple):
         low = sum(e for e in ends if e < 0)
         high = sum(e for e in ends if e > 0)
         return self.offset + low, self.offset + high + 1
+
+
+# As the class of a named tuple does it, which takes twice as long.
+_new: Callable[[type[View], tuple[Shape, Shape, int]], View] = tuple.__new__
 
 
 class StridedLayout(View):
@@ -261,7 +266,7 @@ def normalize_dim(op: str, dim: int, rank: int) -> int:
     """Count a negative dim from the end; IndexError where it is out of range."""
     if type(dim) is not int:
         dim = whole(op, "dim", dim)
-    limit = max(rank, 1)
+    limit = rank or 1
     if not -limit <= dim < limit:
         raise IndexError(
             f"{op}: dim {dim} is out of range for a tensor with {rank} dims; "

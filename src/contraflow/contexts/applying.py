@@ -37,22 +37,18 @@ class OpContext(Context):
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
         there = None  # the device, if it is another than that of new tensors
-        if other_devices:
+        if not op.direct or other_devices:
             if op.is_view:
                 return self._view(op, inputs, params)
             if not op.by_parts:
                 result = self.at_once(op, inputs, params)
                 if result is not None:
                     return result
-            device, inputs = on_one_device(op, inputs)
-            if device != devices.current():
-                there = device
-        if not op.direct:
-            if op.is_view:
-                return self._view(op, inputs, params)
-            if op.is_composite:
-                return self._composite(op, inputs, params, there)
-            if op.own_kernel and not _has_kernel(op, there):
+            if other_devices:
+                device, inputs = on_one_device(op, inputs)
+                if device != devices.current():
+                    there = device
+            if op.is_composite or (op.own_kernel and not has_kernel(op, there)):
                 return self._composite(op, inputs, params, there)
         if there is None:
             outs = self.execute(op, inputs, params)
@@ -61,7 +57,10 @@ class OpContext(Context):
         current = state()
         if current.grad:
             if op.rules:
-                self._attach(current, op, inputs, params, outs)
+                for x in inputs:  # a view may need gradients since its base was written
+                    if isinstance(x, Tensor) and (x._needs or x._base is not None):
+                        self._attach(current, op, inputs, params, outs)
+                        break
         elif current.inference:
             for out in outs:
                 out.storage.inference = True
@@ -79,8 +78,8 @@ class OpContext(Context):
             return self.execute(op, inputs, params)
 
     def at_once(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        """The result of an op on another device than the cpu that was applied to inputs like these
-        before, with its node; None where it has to be applied as ever."""
+        """The result of an op that was applied to inputs like these before, with its node; None
+        where it has to be applied as ever."""
         return None
 
     def fused(
@@ -89,15 +88,6 @@ class OpContext(Context):
         """The results of a composite as one program, None where that is not worth it.
 
         `as_node` if they will be those of one node, though it has no gradient rules.
-        """
-        return None
-
-    def parts_at_once(
-        self, op: Op, inputs: tuple[Any, ...], params: Params
-    ) -> tuple[Tensor, ...] | None:
-        """The results of a composite without gradient rules, with the nodes of its parts.
-
-        None where the parts are applied one by one.
         """
         return None
 
@@ -133,13 +123,16 @@ class OpContext(Context):
         current = state()
         grad = current.grad
         base = x._base
-        t._base = x if base is None else base
-        t._view_ops = ((op, params),) if base is None else (*x.view_ops, (op, params))
-        t._edits = t._base._edits
+        if base is None:
+            base, t._view_ops = x, ((op, params),)
+        else:
+            t._view_ops = (*x.view_ops, (op, params))
+            if base._edits != x._edits and grad:
+                x._rebuild(base)
+        t._base, t._edits = base, base._edits
         # A view of a view that may not be written to may not either.
-        refused = op.several or not x._writable
-        t._writable = (grad or not t._base._needs) and not refused
-        if grad and x.requires_grad:
+        t._writable = (grad or not base._needs) and x._writable and not op.several
+        if grad and x._needs:
             self._attach(current, op, inputs, params, (t,))
         return t
 
@@ -148,19 +141,13 @@ class OpContext(Context):
         if not op.by_parts and not current.anomaly:  # there its parts are watched
             needs = current.grad and _some_need(inputs)
             outs = self.fused(op, inputs, params, needs and not op.rules)
-            if outs is None and needs:
-                if op.rules:
-                    with self.for_parts(there or current.device):
-                        made = op.body(*inputs, **params)
-                    outs = made if isinstance(made, tuple) else (made,)
-                else:
-                    outs = self.parts_at_once(op, inputs, params)
-                    if outs is not None:
-                        return outs[0] if op.results is None else op.pack(outs)
+            if outs is None and needs and op.rules:
+                with self.for_parts(there or current.device):
+                    made = op.body(*inputs, **params)
+                outs = made if isinstance(made, tuple) else (made,)
             if outs is not None:
                 if needs:
-                    # It may return an input or a view of one: the node must have its own output.
-                    outs = _owned(outs, inputs)
+                    outs = owned(outs, inputs)
                     self._attach(current, op, inputs, params, outs)
                 elif current.inference:
                     for out in outs:
@@ -181,8 +168,8 @@ class OpContext(Context):
         inputs: tuple[Any, ...],
         params: Params,
         outs: tuple[Tensor, ...],
-    ) -> None:
-        """Make `outs` the outputs of a node, if some input needs gradients."""
+    ) -> Form | None:
+        """Make `outs` the outputs of a node, if some input needs gradients; the form of it."""
         targets: list[Any] = []
         described: list[Any] = []
         needed = far = False
@@ -205,7 +192,7 @@ class OpContext(Context):
                 targets.append(None)
                 described += (x.layout.shape, x.dtype, None)
         if not needed:
-            return
+            return None
         made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
             indices = described[2::3] if far else []
@@ -217,20 +204,32 @@ class OpContext(Context):
         else:
             device = outs[0].storage.device
             form = self.recomputed_form(op, params, made, described, device)
-        call = current.line or user_call(_LIBRARY_FRAMES)
-        kept = kept_by(form, targets, inputs + outs, current.saved_hooks) if form.saved else ()
-        node = OpNode.of(form, params, tuple(targets), call, kept)
-        if not op.rules:
-            for i in form.saved:
-                if isinstance(inputs[i], Tensor):
-                    inputs[i].storage.lend(node)
-        for i, out in enumerate(outs if len(outs) == 1 else outs[: op.output_count]):
-            if out.dtype.is_floating_point:
-                out._node, out._index, out._needs = node, i, True
+        connect(current, form, params, tuple(targets), inputs, outs)
+        return form
 
 
-def _owned(outs: tuple[Tensor, ...], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-    """The same tensors, with others in place of those that are inputs or views."""
+def connect(
+    current: ThreadState, form: Form, params: Params, targets: tuple[Any, ...],
+    inputs: tuple[Any, ...], outs: tuple[Tensor, ...],
+) -> None:  # fmt: skip
+    """Make `outs` the outputs of a new node of a form."""
+    op = form.op
+    assert op is not None
+    call = current.line or user_call(_LIBRARY_FRAMES)
+    kept = kept_by(form, targets, inputs + outs, current.saved_hooks) if form.saved else ()
+    node = OpNode.of(form, params, targets, call, kept)
+    if not op.rules:
+        for i in form.saved:
+            if isinstance(inputs[i], Tensor):
+                inputs[i].storage.lend(node)
+    for i, out in enumerate(outs if len(outs) == 1 else outs[: form.output_count]):
+        if out.dtype.is_floating_point:
+            out._node, out._index, out._needs = node, i, True
+
+
+def owned(outs: tuple[Tensor, ...], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The same tensors, with others in place of those that are inputs or views of inputs, as a
+    composite may return them: the node must have its own outputs."""
     for i, out in enumerate(outs):
         shared = out._base is not None
         for x in inputs:
@@ -254,7 +253,7 @@ def _some_need(inputs: Sequence[Any]) -> bool:
     return found
 
 
-def _has_kernel(op: Op, there: str | None) -> bool:
+def has_kernel(op: Op, there: str | None) -> bool:
     """Whether a device has a kernel for an op that has parts as well."""
     return op.own_kernel in devices.lookup(there or devices.current()).limits.kernels
 
@@ -317,9 +316,9 @@ def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
 
 
 FEW = 8  # outputs of a node for which forms of what is applied to them are kept
-# Frames from `user_call` to the user's on the shortest way: `user_call`, `_attach`, `apply`, and an
-# operator of the tensor or `context.apply`.
-_LIBRARY_FRAMES = 4
+# Frames from `user_call` to the user's on the shortest way: `user_call`, `connect`, `_attach` or
+# `at_once`, `apply`, and an operator of the tensor or `context.apply`.
+_LIBRARY_FRAMES = 5
 _NO_TENSOR = (None, None, None)
 
 

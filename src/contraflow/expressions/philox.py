@@ -179,11 +179,8 @@ def words(seed: int, offset: int, n: int) -> Words:
     array([1713891541, 3781805453, 3159862348, 2600524760], dtype=uint32)
     """
     if n <= FEW:
-        count = -(-n // 4)
-        group, start = divmod(offset, GROUP)
-        if 0 < count <= GROUP - start:
-            return _group(seed, group)[4 * start : 4 * start + n].copy()
-        return _few_words(seed, offset, count)[:n]
+        found = _of_group(_as_words, seed, offset, n, uint32)
+        return _few_words(seed, offset, -(-n // 4))[:n] if found is None else found
     out = np.empty((-(-n // 4), 4), np.uint32)
     for start in range(0, len(out), CHUNK):
         part = out[start : start + CHUNK]
@@ -220,10 +217,29 @@ def _few_words(seed: int, offset: int, count: int) -> Words:
     return found.view("<u4").astype(np.uint32, copy=False).reshape(-1)
 
 
+def _of_group(
+    make: Callable[[Words, DType], np.ndarray], seed: int, offset: int, n: int, dtype: DType
+) -> np.ndarray | None:
+    """The first n numbers that are made of the words of the draw at (seed, offset), if their blocks
+    lie in one group; a number of 64 bits takes two words."""
+    per_block = 2 if dtype is float64 else 4
+    group, start = divmod(offset, GROUP)
+    if not 0 < n <= per_block * (GROUP - start):
+        return None
+    first = per_block * start
+    return _group(make, seed, group, dtype)[first : first + n].copy()
+
+
 @lru_cache(maxsize=64)
-def _group(seed: int, number: int) -> Words:
-    """The words of a group of neighbouring blocks."""
-    return _few_words(seed, number * GROUP, GROUP)
+def _group(
+    make: Callable[[Words, DType], np.ndarray], seed: int, number: int, dtype: DType
+) -> np.ndarray:
+    """The numbers that are made of the words of a group of neighbouring blocks."""
+    return make(_few_words(seed, number * GROUP, GROUP), dtype)
+
+
+def _as_words(words: Words, dtype: DType) -> Words:
+    return words
 
 
 @lru_cache(maxsize=256)
@@ -245,9 +261,16 @@ def uniforms(seed: int, offset: int, n: int, dtype: DType = float32) -> np.ndarr
     >>> uniforms(0, 0, 2)
     array([0.39904642, 0.88052016], dtype=float32)
     """
+    found = _of_group(_as_uniforms, seed, offset, n, dtype)
+    if found is not None:
+        return found
+    return _as_uniforms(words(seed, offset, n if dtype is float32 else 2 * n), dtype)
+
+
+def _as_uniforms(words: Words, dtype: DType) -> np.ndarray:
     if dtype is float32:
-        return (words(seed, offset, n) >> 8).astype(np.float32) * np.float32(2.0**-24)
-    pairs = words(seed, offset, 2 * n).reshape(n, 2)
+        return (words >> 8).astype(np.float32) * np.float32(2.0**-24)
+    pairs = words.reshape(-1, 2)
     high, low = (pairs[:, 0] >> 5).astype(np.float64), (pairs[:, 1] >> 6).astype(np.float64)
     return (high * 2.0**26 + low) * 2.0**-53
 
@@ -258,13 +281,24 @@ def normals(seed: int, offset: int, n: int, dtype: DType = float32) -> np.ndarra
     >>> normals(0, 0, 2)
     array([ 0.7379259, -0.6884334], dtype=float32)
     """
-    u, v = uniforms(seed, offset, n + n % 2, dtype).reshape(-1, 2).T
+    found = _of_group(_as_normals, seed, offset, n, dtype)
+    if found is not None:
+        return found
+    return _normals_of(uniforms(seed, offset, n + n % 2, dtype), dtype)[:n]
+
+
+def _as_normals(words: Words, dtype: DType) -> np.ndarray:
+    return _normals_of(_as_uniforms(words, dtype), dtype)
+
+
+def _normals_of(uniforms: np.ndarray, dtype: DType) -> np.ndarray:
+    u, v = uniforms.reshape(-1, 2).T
     radius = np.sqrt(-2.0 * np.log1p(-u.astype(np.float64)))
     angle = (v * v.dtype.type(2 * math.pi)).astype(np.float64)  # rounded as in `normal`
     waves = np.empty((len(angle), 2))  # as `np.stack` does, which takes longer for a few
     waves[:, 0], waves[:, 1] = np.cos(angle), np.sin(angle)
     result: np.ndarray = (radius[:, None] * waves).astype(dtype.numpy)
-    return result.reshape(-1)[:n]
+    return result.reshape(-1)
 
 
 def integers(seed: int, offset: int, n: int, low: int, high: int) -> np.ndarray:

@@ -14,14 +14,14 @@ from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import exp, where
 from contraflow.ops.elementwise.mathematics import logaddexp
 from contraflow.ops.index.gather import gather
+from contraflow.ops.nn.alignment import IMPOSSIBLE, alignment_step
 from contraflow.ops.reduction.order import cumsum
 from contraflow.ops.reduction.reduce import mean, sum_
 from contraflow.ops.shape.arrange import pad
 from contraflow.ops.shape.joining import cat, stack
+from contraflow.ops.shape.parts import unbind
 from contraflow.ops.shape.view import expand, reshape
 from contraflow.tensors.tensor import Tensor
-
-_LOW = -1e30  # the logarithm of what is impossible: sums and gradients of it stay finite
 
 
 @public
@@ -145,20 +145,17 @@ def _surprise(
     # A label may follow another one without a blank between them, unless it is the same.
     before = pad(extended, (2, -2), "constant", blank) if width > 2 else extended
     skips = (extended != blank) & (extended != before) & (place > 1)
-    alpha = where(place < 2, emitted[0], _LOW)
-    for step, emission in enumerate(emitted[1:], 1):
-        one = pad(alpha, (1, -1), "constant", _LOW)
-        two = pad(alpha, (2, -2), "constant", _LOW) if width > 2 else alpha
-        paths = logaddexp(logaddexp(alpha, one), where(skips, two, _LOW))
-        alpha = where((step < lengths)[:, None], paths + emission, alpha)
+    alpha = where(place < 2, emitted[0], IMPOSSIBLE)
+    inside = arange(steps)[:, None] < lengths
+    for emission, running in zip(emitted[1:], unbind(inside)[1:]):
+        alpha = alignment_step(alpha, emission, skips, running)
     end = 2 * labels[:, None]
     final = gather(alpha, 1, end)[:, 0]
     other = gather(alpha, 1, clamp_min(end - 1, 0))[:, 0]
-    total = logaddexp(final, where(labels > 0, other, _LOW))
+    total = logaddexp(final, where(labels > 0, other, IMPOSSIBLE))
     # No labels come out of no input for certain, and labels never.
-    total = where(lengths > 0, total, where(labels > 0, _LOW, 0.0))
+    total = where(lengths > 0, total, where(labels > 0, IMPOSSIBLE, 0.0))
     # Adds nothing but the gradient of the normalisation, which PyTorch's kernel includes.
-    inside = (arange(steps)[:, None] < lengths)[..., None]
-    mass = sum_(where(inside, exp(log_probs), 0.0), dim=(0, 2))
-    out: Tensor = where(total > _LOW / 2, mass - mass.detach() - total, math.inf)
+    mass = sum_(where(inside[..., None], exp(log_probs), 0.0), dim=(0, 2))
+    out: Tensor = where(total > IMPOSSIBLE / 2, mass - mass.detach() - total, math.inf)
     return out

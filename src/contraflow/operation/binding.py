@@ -74,7 +74,7 @@ def _text(op: Op, defaults: Mapping[str, Any]) -> str:
     named = ", ".join(f"{name!r}: {name}" for name in op.params)
     rows.append(f" __params = {f'{{{named}}}' if named else '__none'}")
     if op.normalize is not None:
-        rows.append(f" __params = {{**__params, **__normalize({inputs}**__params)}}")
+        rows.append(f" __params |= __normalize({inputs}**__params)")
     rows += [
         " __current = __state()",
         " if __current.autocast is None:",

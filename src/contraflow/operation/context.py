@@ -52,7 +52,10 @@ class Context:
         return self.below.apply(op, inputs, params)
 
     def write(self, target: Any, value: Any, op: str, line: Any) -> None:
-        """Put the elements of `value` into the memory of `target` and count the write."""
+        """Put the elements of `value` into the memory of `target` and count the write.
+
+        Where ops have values at once (`immediate`) it may be a float, on the cpu.
+        """
         self.below.write(target, value, op, line)
 
     def snapshot(self, tensor: Any) -> Any:

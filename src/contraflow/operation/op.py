@@ -229,7 +229,7 @@ class Op(Traits):
         # Whether `ref` may run as it is on arrays of one dtype, with no cast before or after.
         self.direct = self.kind.direct and dtype in ("promote", "float", "bool")
         # Whether specs of results depend on the types of numbers among the inputs, not on values.
-        self.by_type = isinstance(dtype, str) and (self.kind.direct or self.kind.creates)
+        self.by_type = self.kind.creates or (isinstance(dtype, str) and self.kind.direct)
 
     def _set_parameters(self, body: Callable[..., Any]) -> None:
         """Inputs and static parameters, with their defaults, from the signature of the body."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -29,14 +30,17 @@ def public(function: F) -> F:
         except translated as error:
             raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
 
-    def takes() -> str:
-        parameters = inspect.signature(function).parameters.values()
-        return ", ".join(str(p.replace(annotation=p.empty)) for p in parameters)
-
+    takes = partial(_takes, function)
     translated, tell, near, others = tuple(TRANSLATED), retold, call_near, other_devices
     # With the function's own globals it still counts as one of its module, as doctest asks.
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, function))
+
+
+def _takes(function: Callable[..., Any]) -> str:
+    """The parameters of a function, as a message lists them."""
+    parameters = inspect.signature(function).parameters.values()
+    return ", ".join(str(p.replace(annotation=p.empty)) for p in parameters)
 
 
 def creation(function: F) -> F:
@@ -47,11 +51,18 @@ def creation(function: F) -> F:
     inner = public(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and not others:
+            try:
+                return function(*args)
+            except translated as error:
+                raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
         if not kwargs or kwargs.keys().isdisjoint(memory):
             return inner(*args, **kwargs)
         given = {name: value for name, value in kwargs.items() if name not in memory}
         return finish(function.__name__, kwargs.get("out"), inner(*args, **given))
 
+    takes = partial(_takes, function)
+    translated, tell, others = tuple(TRANSLATED), retold, other_devices
     memory, finish = WITHOUT_EFFECT | {"out"}, written
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, inner))

@@ -10,7 +10,7 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,11 +59,12 @@ class Prepared(NamedTuple):
     casts: tuple[DType | None, ...]  # per input, None where it is taken as it is
     results: tuple[DType, ...]
     plain: bool  # nothing is cast before
+    call: Callable[..., Any] | None = None  # `ref` with its parameters: see `UfuncFold.bound`
 
     def run(self, op: Op, arrays: Sequence[Any], params: Params) -> tuple[np.ndarray, ...]:
         """Cast, run `ref` (halves in float32, or what the op carries), and round to the results."""
         assert op.ref is not None
-        _, results, plain = self
+        _, results, plain, _ = self
         if plain:
             outs = quiet.run(op.ref, *arrays, **params)
         else:
@@ -71,10 +72,14 @@ class Prepared(NamedTuple):
         is_one = len(results) == 1 and isinstance(outs, _ARRAYS)
         if is_one and outs.dtype is results[0].numpy:
             return (np.asarray(outs, order="C"),)
-        rounded: tuple[np.ndarray, ...] = quiet.run(
+        return self.rounded(outs)
+
+    def rounded(self, outs: Any) -> tuple[np.ndarray, ...]:
+        """The results of a `ref` as arrays of the declared dtypes."""
+        found: tuple[np.ndarray, ...] = quiet.run(
             self._round, outs if isinstance(outs, tuple) else (outs,)
         )
-        return rounded
+        return found
 
     def _cast_and_run(
         self, ref: Callable[..., Any], arrays: Sequence[Any], params: Params
@@ -97,7 +102,8 @@ def prepare(op: Op, given: Sequence[Given], params: Params) -> Prepared:
     casts, results = op.types(given, params)
     carried = op.kind.carried(op, given, params)
     needed = tuple([_cast(x, c, carried) for x, c in zip(given, casts)])
-    return Prepared(needed, results, not any(needed))
+    call = op.ref.bound(given, params) if isinstance(op.ref, UfuncFold) else None
+    return Prepared(needed, results, not any(needed), call)
 
 
 def _cast(x: Given, wanted: DType | None, carried: DType | None) -> DType | None:
@@ -159,6 +165,36 @@ BLOCK = 128  # float32 that may be added one after the other
 def carried(x: np.ndarray) -> np.ndarray:
     """The dtype in which sums of an array are carried: float64 for float32."""
     return x.astype(np.float64) if x.dtype == np.float32 else x
+
+
+class UfuncFold:
+    """The `ref` of a reduction that is the `reduce` of a ufunc of NumPy's over dims."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self._reduce: Any = ufunc.reduce
+
+    def __call__(self, x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+        return self._reduce(x, dim, keepdims=keepdim)
+
+    def bound(self, given: Sequence[Given], params: Params) -> Callable[..., Any] | None:
+        """The same with its parameters, without a function of Python's; None where that is not
+        possible for inputs like these."""
+        return partial(self._reduce, axis=params["dim"], keepdims=params["keepdim"])
+
+
+class _Sum(UfuncFold):
+    """The `ref` of sums, which are carried in float64 where there are many terms."""
+
+    def __call__(self, x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+        return add_up(x, dim, keepdim)
+
+    def bound(self, given: Sequence[Given], params: Params) -> Callable[..., Any] | None:
+        (x,) = given
+        few = isinstance(x, Spec) and math.prod(x.shape) <= BLOCK
+        return super().bound(given, params) if few else None
+
+
+sums = _Sum(np.add)
 
 
 def add_up(x: np.ndarray, dim: tuple[int, ...], keepdim: bool = False) -> Any:

@@ -148,9 +148,9 @@ class ArrayCotangents(Cotangents):
 
     def advance(self, task: Pass, elsewhere: bool) -> None:
         if elsewhere:
-            _advance_there(task)
+            _advance(task, elsewhere)
         else:
-            quiet.run(_advance, task)
+            quiet.run(_advance, task, elsewhere)
 
     def move(self, node: OpNode, g: Cotangent) -> list[Sent] | None:
         """The same elements, where they lie in the input of a view or in those of an assignment.
@@ -224,11 +224,12 @@ def _shortcut(form: Form) -> Any:
     return {} if learns else False
 
 
-def _advance(task: Pass) -> None:
-    """Go through nodes whose rules are known as functions of arrays, as long as these come next.
+def _advance(task: Pass, elsewhere: bool) -> None:
+    """Go through nodes whose rules are known as functions of arrays, or as programs, as long as
+    these come next.
 
-    It makes no tensors. The thread's state is not the caller's here, so nothing of a user's may
-    run: a node with hooks and all else that is rare are left to the pass.
+    On the cpu the thread's state is not the caller's here, so nothing of a user's may run: a node
+    with hooks and all else that is rare are left to the pass.
     """
     needed, wanted, retain = task.needed, task.wanted, task.retain
     heap, nodes, entry_of = task.frontier.heap, task.frontier.nodes, task.frontier.entry
@@ -240,19 +241,33 @@ def _advance(task: Pass) -> None:
         shortcut = form.shortcut
         if shortcut is None:
             shortcut = form.shortcut = _shortcut(form)
-        if shortcut is False or node.watchers is not None:
+        if node.watchers is not None or (shortcut is False and not elsewhere) or form.op is None:
             return
-        if needed is not None and (id(node) not in needed or (id(node), 0) in wanted):
+        if needed is not None and id(node) not in needed:
             return
-        if other_devices and _is_elsewhere(g):
+        if wanted and any((id(node), i) in wanted for i in range(form.output_count)):
             return
-        if type(shortcut) is tuple:
+        named: list[Any] | None = None
+        sent: Iterable[Sent] | None = None
+        if elsewhere:
+            entry[1:] = map(_whole, entry[1:])
+            if form.moves:
+                sent = task.cotangents.move(node, entry[1])
+            else:
+                sent = _by_program(node, entry[1:], elsewhere)
+        elif other_devices and _is_elsewhere(g):
+            return
+        elif type(shortcut) is tuple:
             named = _named(node, g)
         elif shortcut is _MOVES:
-            named = task.cotangents.move(node, g)
+            sent = task.cotangents.move(node, g)
         else:
-            named = _by_routine(node, g, shortcut)
-        if named is None:
+            if type(g) is Parts:
+                g = entry[1] = g.joined()
+            sent = _by_routine(node, g, shortcut)
+            if sent is None:
+                sent = _by_program(node, (g,), elsewhere)
+        if sent is None and named is None:
             return
         heappop(heap)
         del nodes[number]
@@ -260,8 +275,9 @@ def _advance(task: Pass) -> None:
             node.done = True
             if node.kept:
                 node.kept = None
-        if type(shortcut) is not tuple:
-            _deliver(task, named)
+        if named is None:
+            assert sent is not None
+            _deliver(task, sent)
             continue
         targets = node.targets
         for i, at, function, pick in shortcut:
@@ -282,60 +298,49 @@ def _advance(task: Pass) -> None:
                 entry[at] = task.cotangents.add(held, made)
 
 
-def _advance_there(task: Pass) -> None:
-    """Go through nodes of another device than the cpu whose rules are a program by now."""
-    frontier, needed, wanted = task.frontier, task.needed, task.wanted
-    heap, nodes = frontier.heap, frontier.nodes
-    while heap:
-        number = -heap[0]
-        entry = nodes[number]
-        node = entry[0]
-        if node.form.op is None or node.watchers is not None:
-            return
-        if needed is not None and id(node) not in needed:
-            return
-        if wanted and any((id(node), i) in wanted for i in range(len(entry) - 1)):
-            return
-        for i, g in enumerate(entry):
-            if type(g) is Parts:
-                entry[i] = g.joined()
-        if node.form.moves:
-            sent = task.cotangents.move(node, entry[1])
-        else:
-            sent = _by_program(node, entry[1:])
-        if sent is None:
-            return
-        heappop(heap)
-        del nodes[number]
-        if not task.retain:
-            node.done = True
-            if node.kept:
-                node.kept = None
-        _deliver(task, sent)
-
-
-def _by_program(node: OpNode, cotangents: Sequence[Cotangent]) -> list[Sent] | None:
+def _by_program(
+    node: OpNode, cotangents: Sequence[Cotangent], elsewhere: bool
+) -> list[Sent] | None:
     """The gradients of a node by a program that has run before; None where there is none."""
     kept = node.kept
-    named = [g.tensor if type(g) is OwnTensor else g for g in cotangents]
-    if kept is None or BARE.intersection(map(type, named)):
+    known = eager_programs.programs_of(node.form)
+    if kept is None or known is None:
         return None
+    named: list[Any] = []
+    for g in cotangents:
+        if type(g) is OwnTensor:
+            g = g.tensor
+        elif type(g) in BARE:
+            if elsewhere:
+                return None
+            g = Tensor.of_array(np.asarray(g))
+        named.append(g)
     for k in range(0, len(kept), 4):
-        storage, version, dtype, layout = kept[k : k + 4]
+        storage, version, array, layout = kept[k : k + 4]
+        dtype = array if elsewhere else getattr(array, "dtype", None)
+        dtype = from_numpy(dtype) if isinstance(dtype, np.dtype) else dtype
         if type(dtype) is not DType or storage.version != version:
-            return None  # it is not a tensor of such a device, or `backward` says what is wrong
+            return None  # it is not a tensor there, or `backward` says what is wrong
         named.append(Tensor.of_storage(storage, layout, dtype))
-    routine = eager_programs.known_rules(node.form, node.params, named)
+    try:
+        routine = known.get(eager_programs.rules_key_of(node.params, named))
+    except TypeError:  # a parameter that is not hashable
+        return None
     if routine is None:
         return None
     try:
         made = routine.run(named)
     except Exception as error:
+        if not elsewhere:
+            return None  # `backward` says what is wrong
         add_line(node, error)
         raise
     given = set(map(id, named))  # which others have
     return [
-        ((target, index), x if id(x) in given else _own(OwnTensor, (x,)))
+        (
+            (target, index),
+            x if id(x) in given else _own(OwnTensor, (x,)) if elsewhere else x.array,
+        )
         for target, index, x in zip(node.targets, node.form.indices, made)
         if target is not None and x is not None
     ]
@@ -359,9 +364,7 @@ def _by_routine(node: OpNode, g: Cotangent, table: dict[Any, Any]) -> list[Sent]
     kept = node.kept
     if not table or kept is None:
         return None
-    if type(g) not in BARE:
-        g = g.joined() if type(g) is Parts else g.array
-    g = np.asarray(g)
+    g = np.asarray(g if type(g) in BARE else g.array)
     arrays = [g]
     numbers: list[Any] = []
     for k in range(0, len(kept), 4):

@@ -69,6 +69,7 @@ class ArrayRoutine:
         shown = [x.source for x in results if isinstance(x, ResultView)]
         for line in _used(tape, {*tape.outputs, *kept, *(v for v in shown if type(v) is Value)}):
             text.add(line)
+        self.hands_on = any(isinstance(result, int) for result in results)  # some input
         outputs = iter(tape.outputs)
         returned = []
         for result in results:
@@ -324,7 +325,10 @@ class _Text:
             else:
                 operands.append(self.constant(saturating_cast(x, wanted)))
         names = [f"v{out.number}" for out in line.outs]
-        self._rows.append(f" {', '.join(names)} = {self._call(line, operands)}")
+        made = self._call(line, operands)
+        if prepared.call is not None:
+            made = f"{self.constant(prepared.call)}({', '.join(operands)})"
+        self._rows.append(f" {', '.join(names)} = {made}")
         for out, name, dtype in zip(line.outs, names, prepared.results):
             kind = self.constant(dtype.numpy)
             self.names[out] = name

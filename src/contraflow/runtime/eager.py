@@ -6,20 +6,19 @@ This context stands at the bottom of every thread's stack.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contraflow import config, devices, thresholds
-from contraflow.contexts.applying import FEW, form_of, specs_of
+from contraflow.contexts.applying import FEW, connect, form_of, has_kernel, owned, specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
 from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS
-from contraflow.graph.op_node import OpNode, kept_by
+from contraflow.graph.op_node import OpNode
 from contraflow.operation.context import (
-    ThreadState,
     device_of,
     other_devices,
     set_base_context,
@@ -36,6 +35,25 @@ from contraflow.tensors.source_line import user_call
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
 
+if TYPE_CHECKING:
+    from contraflow.runtime.array_routines import ArrayRoutine
+
+
+# Gives the results of an op from its inputs, the arrays and numbers among them, and its parameters;
+# None where the op has to be applied as ever.
+Run = Callable[[tuple[Any, ...], list[Any], Params], tuple[Tensor, ...] | None]
+
+
+class Application:
+    """How an op was applied to inputs like some others: what runs it, and the form of its node."""
+
+    __slots__ = ("run", "is_node", "form")
+
+    def __init__(self, run: Run, is_node: bool) -> None:
+        self.run = run
+        self.is_node = is_node  # what `run` gives becomes the outputs of a node, if any is needed
+        self.form: Form | None = None  # of that node, once there was one
+
 
 class Eager(BottomContext):
     """Run ops at once: over NumPy, as programs, or on the device where their tensors lie."""
@@ -46,55 +64,134 @@ class Eager(BottomContext):
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[tuple[Spec, ...], Prepared]] = {}  # by op, specs, params
         self._forms: dict[Any, Form] = {}  # of composites without rules
-        self._composites: dict[Any, Any] = {}  # on few elements: see `_known`
         thresholds.on_change(self._calls.clear)
         thresholds.on_change(self._forms.clear)
-        thresholds.on_change(self._composites.clear)
+        thresholds.on_change(eager_programs.applied.clear)
 
     def at_once(self, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
+        """See `OpContext.at_once`. All that decides how an op is applied is in one key, so that
+        little is left to do between the arguments and the call of NumPy or of a program.
+
+        This is where small ops spend their time, hence few calls and no helper functions.
+        """
         current = state()
-        key = _applied_key(self, current, op, inputs, params)
+        if current.context is not self or current.anomaly or current.inference:
+            return None
+        grad, needs, device = current.grad, False, None
+        # Numbers are a part of what the routine of a composite is; others take them as they come.
+        by_value = op.is_composite or op.own_kernel is not None
+        threads = config.num_threads if config.eager_kernels else 0
+        key: list[Any] = [op, grad, threads, get_default_dtype()]
+        if params:
+            values = params.values()
+            types = [*map(type, values)]
+            key += values
+            key += types
+            if float in types:
+                key += map(exact, values)  # 0.0 and -0.0 differ
+        arrays: list[Any] = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                base = x._base
+                if base is None:
+                    key += (x.layout, x.dtype)
+                else:
+                    if base._edits != x._edits:
+                        return None
+                    shape, strides, _ = x.layout  # wherever it lies in the base
+                    key += (shape, strides, x.dtype)
+                if grad and x._needs:
+                    needs = True
+                    key.append(x._index)
+                    if x._index > FEW:
+                        return None
+                array = x._array
+                if array is None:
+                    storage = x.storage
+                    if storage._data is not None and storage.device == "cpu":
+                        array = x.array
+                arrays.append(array)
+                if other_devices:
+                    there = x.storage.device
+                    if device is None:
+                        device = there
+                        key.append(device)
+                    elif there != device:
+                        return None
+            elif by_value:
+                key += (type(x), exact(x))
+            elif op.by_type and (
+                type(x) is float or (type(x) in _NUMBERS and -_INT64 <= x < _INT64)
+            ):
+                arrays.append(x)
+                key.append(type(x))
+            else:
+                return None
+        if other_devices and (device is None or op.is_create or op.is_transfer):
+            return None
         try:
-            found = None if key is None else eager_programs.applied.get(key, _NEW)
+            found = eager_programs.applied.get(tuple(key))
         except TypeError:  # a parameter that is not hashable
             return None
-        if found is None:
+        if type(found) is not Application:
+            found = self._learned(found, tuple(key), op, inputs, params, needs, device or "cpu")
+            if found is None:
+                return None
+        outs = found.run(inputs, arrays, params)
+        if outs is None:
             return None
-        if found is _NEW:
-            return self._first_at_once(key, op, inputs, params)
-        routine, form = found
-        outs = tuple(routine.run(inputs))
-        if form is not None:
-            targets = tuple([
-                (x._node or x) if isinstance(x, Tensor) and x._needs else None for x in inputs
-            ])  # fmt: skip
-            call = current.line or user_call(_LIBRARY_FRAMES)
-            hooks = current.saved_hooks
-            kept = kept_by(form, targets, inputs + outs, hooks) if form.saved else ()
-            node = OpNode.of(form, params, targets, call, kept)
-            for i in range(op.output_count):
-                out = outs[i]
-                if out.dtype.is_floating_point:
-                    out._node, out._index, out._needs = node, i, True
+        if needs and found.is_node:
+            form = found.form
+            if form is None:
+                found.form = self._attach(current, op, inputs, params, outs)
+            else:
+                targets = tuple([
+                    (x._node or x) if isinstance(x, Tensor) and x._needs else None for x in inputs
+                ])  # fmt: skip
+                connect(current, form, params, targets, inputs, outs)
         return outs[0] if op.results is None else op.pack(outs)
 
-    def _first_at_once(self, key: Any, op: Op, inputs: tuple[Any, ...], params: Params) -> Any:
-        """The same the first time that there is a program; None before, and where none will be."""
-        current = state()
-        needs = current.grad and any(isinstance(x, Tensor) and x._needs for x in inputs)
-        routine = eager_programs.of_op(op, params, inputs)
-        if routine is None or not routine.makes_all or (needs and op.is_composite and not op.rules):
-            if routine is not None:
-                eager_programs.note_applied(key, None)
+    def _learned(
+        self, found: Any, key: Any, op: Op, inputs: tuple[Any, ...], params: Params, needs: bool,
+        device: str,
+    ) -> Application | None:  # fmt: skip
+        """How an op is applied to inputs like these; None where that is not known yet, or is left
+        to `apply` always."""
+        table = eager_programs.applied
+        if found is False:
             return None
-        outs = tuple(routine.run(inputs))
-        attached = needs and bool(op.rules)
-        if attached:
-            self._attach(current, op, inputs, params, outs)
-        node = outs[0]._node
-        assert not attached or type(node) is OpNode
-        eager_programs.note_applied(key, (routine, node.form if attached else None))
-        return outs[0] if op.results is None else op.pack(outs)
+        if len(table) >= thresholds.kept_programs:
+            table.clear()
+        parts = op.is_composite or (device == "cpu" and op.own_kernel and not has_kernel(op, None))
+        least = thresholds.eager_composite if parts else thresholds.eager_kernel
+        routine: Any = None
+        is_large = eager_programs.is_worth_a_program(inputs, least)
+        if is_large and (parts or op.has_kernel or device != "cpu"):
+            routine = eager_programs.of_op(op, params, inputs)
+            if routine is None:
+                return None  # `apply` makes it
+        made: Application | bool = False  # it is left to `apply`
+        if isinstance(routine, eager_programs.Routine):
+            # Elsewhere the parts of a composite without rules are nodes.
+            by_itself = bool(op.rules) or device == "cpu" or not op.is_composite or not needs
+            if routine.makes_all and by_itself:
+                made = Application(_by_program(routine), bool(op.rules) or op.is_composite)
+        elif parts and routine is None:
+            wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x._needs]
+            wanted = wanted if needs and not op.rules else []
+            function = functools.partial(op.body, **params)
+            count = len(op.outs) + len(op.residuals)
+            eager_programs.learn(table, key, op.name, function, inputs, count, wanted)
+            routine = table.get(key, 0)
+            if type(routine) is not int:
+                made = Application(_by_parts(op, routine, needs), bool(op.rules))
+            elif routine >= 0:
+                return None
+        elif not parts and device == "cpu" and not op.from_user and not (op.dynamic and op.rules):
+            _, prepared = self._prepared(op, None, inputs, params)
+            made = Application(_by_reference(op, prepared), bool(op.rules))
+        table[key] = made
+        return made if isinstance(made, Application) else None
 
     def execute(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """Run an op; elementwise ones of one dtype, most of all, take a short way.
@@ -260,7 +357,7 @@ class Eager(BottomContext):
         if device == "cpu" and not eager_programs.is_worth_a_program(
             inputs, thresholds.eager_composite
         ):
-            return None if as_node else self._known(op, inputs, params)
+            return None
         if not state().context.replays:
             return None  # somebody listens to its parts
         function = functools.partial(op.body, **params)
@@ -274,68 +371,6 @@ class Eager(BottomContext):
         results = eager_programs.run(routine, inputs)
         several = len(op.outs) + len(op.residuals)
         return None if results is None or len(results) != several else tuple(results)
-
-    def _known(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...] | None:
-        """The results of a composite on few elements by a routine over arrays, if there is one.
-
-        There is none where a context listens to the parts of the composite.
-        """
-        if state().context is not self:
-            return None
-        found = self._routine(op, inputs, params, ())
-        if found is None:
-            return None
-        arrays, made, _ = found
-        return tuple([_tensor(array, arrays, inputs) for array in made])
-
-    def parts_at_once(
-        self, op: Op, inputs: tuple[Any, ...], params: Params
-    ) -> tuple[Tensor, ...] | None:
-        current = state()
-        if current.context is not self or current.saved_hooks or current.line is not None:
-            return None
-        if eager_programs.is_worth_a_program(inputs, thresholds.eager_composite):
-            return None
-        needs = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x._needs]
-        for x in inputs:
-            if isinstance(x, Tensor) and (x._index or x.storage.inference or x._tangents):
-                return None
-        found = self._routine(op, inputs, params, needs)
-        if found is None:
-            return None
-        _, made, graph = found
-        given = [x for x in inputs if isinstance(x, Tensor)]
-        return tuple(graph.attach(op, given, made, user_call(_PARTS_FRAMES)))
-
-    def _routine(
-        self, op: Op, inputs: tuple[Any, ...], params: Params, needs: Sequence[int]
-    ) -> tuple[list[np.ndarray], Sequence[Any], Any] | None:
-        """The arrays of inputs, what a routine for a composite makes of them, and its graph."""
-        given: list[Any] = [op, get_default_dtype(), eager_programs.exactly(params), *needs]
-        arrays: list[np.ndarray] = []
-        for x in inputs:
-            if isinstance(x, Tensor):
-                array = x._array
-                if array is None:
-                    if not x.storage.on_host:
-                        return None
-                    array = x.array
-                shape, strides, _ = x.layout
-                given += (shape, strides, x.dtype)
-                arrays.append(array)
-            else:
-                given += (type(x), exact(x))
-        key = tuple(given)
-        routine = eager_programs.over_arrays(self._composites, key)
-        if routine is None:
-            function = functools.partial(op.body, **params)
-            count = len(op.outs) + len(op.residuals)
-            eager_programs.learn(self._composites, key, op.name, function, inputs, count, needs)
-            return None
-        try:
-            return arrays, quiet.run(routine.call, *arrays), routine.graph
-        except Exception:  # the parts say what is wrong
-            return None
 
     def recomputed_form(
         self, op: Op, params: Params, made: tuple[Spec, ...] | None, described: Sequence[Any],
@@ -375,22 +410,23 @@ class Eager(BottomContext):
                 eager_programs.exactly(node.params),
             )
             rules = functools.partial(_fitted, node)
-            if other_devices and eager_programs.place(named) != "cpu":
-                results = eager_programs.derive_there(node, key, rules, named)
-                if results is None:
-                    results = super().derive(node, named)
-                    eager_programs.learn_passing(node, named, results)
-            else:
-                results = eager_programs.call(op.name, key, rules, named)
+            results = eager_programs.derive(node, key, rules, named)
+            if results is None and other_devices and eager_programs.place(named) != "cpu":
+                results = super().derive(node, named)
+                eager_programs.learn_passing(node, named, results)
             if results is not None:
                 return results
         elif not is_large and type(node.form.shortcut) is dict:  # for the next node of this form
             _learn_rules(node, named)
         return super().derive(node, named)
 
-    def write(self, target: Tensor, value: Tensor, op: str, line: Any) -> None:
+    def write(self, target: Tensor, value: Tensor | float, op: str, line: Any) -> None:
         if target.storage.borrowers is not None:
             target.storage.recall()
+        if isinstance(value, float):
+            quiet.call(target.array.fill, value)
+            target.storage.wrote(op, line)
+            return
         if target.storage.device != "cpu":
             if target.storage is not value.storage or target.layout != value.layout:
                 eager_programs.write_there(target, value)
@@ -407,35 +443,67 @@ class Eager(BottomContext):
         target.storage.wrote(op, line)
 
 
-def _applied_key(
-    eager: Eager, current: ThreadState, op: Op, inputs: tuple[Any, ...], params: Params
-) -> tuple[Any, ...] | None:
-    """All that decides how an op on another device is applied; None where that is a rare case."""
-    if current.context is not eager or current.anomaly or current.inference:
-        return None
-    device = None
-    key: list[Any] = [op, current.grad, get_default_dtype()]
-    if params:
-        key.append(eager_programs.exactly(params))
-    for x in inputs:
-        if isinstance(x, Tensor):
-            storage, base, needs = x.storage, x._base, x._needs
-            if device is None:
-                device = storage.device
-                key.append(device)
-                if device == "cpu":
+def _by_reference(op: Op, prepared: Prepared) -> Run:
+    """How the `ref` of an op is run on arrays."""
+    ref: Any = op.ref
+
+    def run(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
+        outs = quiet.run(ref, *arrays, **params)
+        if isinstance(outs, _ARRAYS) and outs.dtype is dtype:
+            return (Tensor.of_array(np.asarray(outs, order="C")),)
+        return tuple(map(Tensor.of_array, prepared.rounded(outs)))
+
+    def run_cast(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
+        return tuple(map(Tensor.of_array, prepared.run(op, arrays, params)))
+
+    def run_call(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
+        outs = quiet.call(call, *arrays)
+        if outs.dtype is dtype:
+            return (Tensor.of_array(np.asarray(outs, order="C")),)
+        return tuple(map(Tensor.of_array, prepared.rounded(outs)))
+
+    if not prepared.plain:
+        return run_cast
+    call = prepared.call
+    dtype = prepared.results[0].numpy if len(prepared.results) == 1 else None
+    return run if call is None else run_call
+
+
+def _by_program(routine: eager_programs.Routine) -> Run:
+    """How a program is run on tensors."""
+
+    def run(inputs: tuple[Any, ...], arrays: Any, params: Any) -> tuple[Tensor, ...] | None:
+        outs = eager_programs.run(routine, inputs)
+        return None if outs is None else tuple(outs)
+
+    return run
+
+
+def _by_parts(op: Op, routine: ArrayRoutine, needs: bool) -> Run:
+    """How the routine of a composite is run on arrays of few elements."""
+    call, graph = routine.call, routine.graph
+
+    def run(inputs: tuple[Any, ...], arrays: list[Any], params: Any) -> tuple[Tensor, ...] | None:
+        if graph is not None:
+            current = state()
+            if current.saved_hooks or current.line is not None:
+                return None
+            for x in inputs:
+                if isinstance(x, Tensor) and (x._index or x.storage.inference or x._tangents):
                     return None
-            if storage.device != device or x._index > FEW:
-                return None
-            if base is not None and base._edits != x._edits:
-                return None
-            shape, strides, _ = x.layout
-            key += (shape, strides, x.dtype, x._index if needs else None)
-        elif type(x) is float or x is None or (type(x) is int and -_INT64 <= x < _INT64):
-            key.append(type(x))
-        else:
+        try:
+            made = quiet.run(call, *arrays)
+        except Exception:  # the parts say what is wrong
             return None
-    return None if device is None else tuple(key)
+        if graph is not None:
+            given = [x for x in inputs if isinstance(x, Tensor)]
+            return tuple(graph.attach(op, given, made, user_call(_PARTS_FRAMES)))
+        if not routine.hands_on:
+            return tuple(map(Tensor.of_array, made))
+        outs = tuple([_tensor(array, arrays, inputs) for array in made])
+        return owned(outs, inputs) if needs else outs
+
+    return run
 
 
 def _fitted(node: OpNode, *named: Any) -> list[Any]:
@@ -480,10 +548,10 @@ def _transferred(x: Tensor, device: str, non_blocking: bool = False) -> Tensor:
 
 _EXACT = 1 << 24  # whole numbers up to here are floats of either size
 _INT64 = 1 << 63
-# Frames from `user_call` to the user's on the shortest way: `user_call`, `at_once`, `apply`, and an
-# operator of the tensor or `context.apply`; and those of a composite, whose parts are nodes.
-_LIBRARY_FRAMES, _PARTS_FRAMES = 4, 5
-_NEW: Any = object()  # stands for what is not known yet
+# Frames from `user_call` to the user's on the shortest way: `user_call`, `run`, `at_once`, `apply`,
+# and an operator of the tensor or `context.apply`.
+_PARTS_FRAMES = 5
+_ARRAYS = (np.ndarray, np.generic)  # the sum of all elements is a scalar of NumPy's
 _NUMBERS = frozenset((bool, int, float))
 
 

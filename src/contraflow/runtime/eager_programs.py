@@ -65,11 +65,12 @@ def place(inputs: Sequence[Any]) -> str:
 
 
 _routines: OrderedDict[Any, Routine | str] = OrderedDict()  # or why there is none
-# How ops on other devices than the cpu were applied, by op and inputs: the routine, and the form of
-# the node, None where there is none. None alone where `Eager.at_once` leaves it to `apply`.
-applied: dict[Any, tuple[Routine, Form | None] | None] = {}
-# Of nodes on other devices than the cpu: see `known_rules`.
-_rules: dict[Any, Routine | PassedOn] = {}
+# How ops were applied, by op and inputs (`Application`): False where `Eager.at_once` leaves it to
+# `apply`, and a number of calls where that is not decided yet.
+applied: dict[Any, Any] = {}
+# Routines for the rules of nodes, by their form, and then by what they name: see `rules_key_of`.
+_rules: dict[Form, dict[Any, Routine | PassedOn]] = {}
+programs_of = _rules.get
 _lock = threads.lock()
 
 
@@ -117,34 +118,18 @@ def call_there(op: Op, inputs: Sequence[Any], params: Params) -> list[Any]:
     return routine.run(inputs)
 
 
-def known_rules(
-    form: Form, params: Params, named: Sequence[Tensor | None]
-) -> Routine | PassedOn | None:
-    """The routine for the rules of nodes of a form, on what they name, if there is one by now."""
-    try:
-        return _rules.get(_rules_key(form, params, named))
-    except TypeError:  # a parameter that is not hashable
-        return None
-
-
-def of_op(op: Op, params: Params, inputs: Sequence[Any]) -> Routine | None:
-    """The routine of an op on another device than the cpu, if there is one by now."""
+def of_op(op: Op, params: Params, inputs: Sequence[Any]) -> Routine | str | None:
+    """The routine of an op, if there is one by now, or why there is none."""
     device = place(inputs)
-    if not op.is_composite:
+    if device != "cpu" and not op.is_composite:
         return known(op.name, params, inputs, device)
-    found = _routines.get(_composite_key(op.name, exactly(params), inputs, device))
-    return found if isinstance(found, Routine) else None
+    return _routines.get(_composite_key(op.name, exactly(params), inputs, device))
 
 
-def note_applied(key: Any, how: tuple[Routine, Form | None] | None) -> None:
-    """Note how an op is applied: see `applied`."""
-    if len(applied) >= thresholds.kept_programs:
-        applied.clear()
-    applied[key] = how
-
-
-def _rules_key(form: Form, params: Params, named: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    key = [form, exactly(params) if params else (), get_default_dtype()]
+def rules_key_of(params: Params, named: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """The key of the routine for rules that name some tensors, among those of nodes of a form."""
+    threads = config.num_threads if config.eager_kernels else 0
+    key: list[Any] = [exactly(params), get_default_dtype(), threads]
     for x in named:
         if x is None:
             key.append(None)
@@ -155,11 +140,12 @@ def _rules_key(form: Form, params: Params, named: Sequence[Tensor | None]) -> tu
 
 def _learn_rules(node: OpNode, named: Sequence[Any], routine: Routine | PassedOn) -> None:
     """Have backward find a routine for rules that name these again."""
-    if all(x is None or isinstance(x, Tensor) for x in named):
-        if len(_rules) >= thresholds.kept_programs:
-            _rules.clear()
-        with contextlib.suppress(TypeError):  # a parameter that is not hashable
-            _rules[_rules_key(node.form, node.params, named)] = routine
+    if not all(x is None or isinstance(x, Tensor) for x in named):
+        return
+    if len(_rules) >= thresholds.kept_programs:
+        _rules.clear()
+    with contextlib.suppress(TypeError):  # a parameter that is not hashable
+        _rules.setdefault(node.form, {})[rules_key_of(node.params, named)] = routine
 
 
 class PassedOn(NamedTuple):
@@ -183,17 +169,21 @@ def learn_passing(node: OpNode, named: Sequence[Any], results: Sequence[Any]) ->
         _learn_rules(node, named, PassedOn(tuple(passed)))
 
 
-def derive_there(
-    node: OpNode, key: Any, rules: Callable[..., Any], named: list[Any]
-) -> list[Any] | None:
-    """The gradients of the inputs of a node on another device than the cpu, by a program that
-    backward finds again; None where there is none."""
-    try:
-        routine = _routine_there(node.op.name, key, rules, named, place(named))
-    except CaptureError:
-        return None
-    results = routine.run(named)
-    _learn_rules(node, named, routine)
+def derive(node: OpNode, key: Any, rules: Callable[..., Any], named: list[Any]) -> list[Any] | None:
+    """The gradients of the inputs of a node, by a program that backward finds again; None where
+    there is none."""
+    device = place(named)
+    if device == "cpu":
+        found = routine_of(node.op.name, key, rules, named)
+        results = None if found is None else run(found, named)
+    else:
+        try:
+            found = _routine_there(node.op.name, key, rules, named, device)
+        except CaptureError:
+            return None
+        results = found.run(named)
+    if found is not None and results is not None:
+        _learn_rules(node, named, found)
     return results
 
 

@@ -51,10 +51,11 @@ class TensorElements(Methods):
         """The NumPy array of the elements, sharing memory. For the library's own use."""
         array = self._array
         if array is None:
-            data = self.storage.data
+            storage = self.storage
+            data = storage.data
             if data is None:
                 state().context.leave(self, "reading its elements")
-            if self.storage.device != "cpu":
+            if storage.device != "cpu":
                 raise DeviceError(
                     f"array: {describe(self)} does not lie in the memory of the host. Use x.cpu()."
                 )
@@ -64,7 +65,7 @@ class TensorElements(Methods):
                 array = self._array = np.empty(shape, self.dtype.numpy)
                 return array
             array = self._array = np.ndarray(
-                shape, self.dtype.numpy, data, offset * size, tuple(st * size for st in strides)
+                shape, self.dtype.numpy, data, offset * size, tuple([st * size for st in strides])
             )
         return array
 

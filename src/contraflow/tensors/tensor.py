@@ -56,7 +56,7 @@ class Tensor(TensorElements):
     _index = 0  # which output of _node this is
     _slot: Tensor | Block | None = None  # what `.grad` holds, see `grad_slot`
     _base: Tensor | None = None  # for a view: the tensor it is a view of
-    _view_ops: tuple[tuple[Op, Any], ...] = ()  # for a view: how it came from its base
+    _view_ops: Any = ()  # for a view: how it came from its base, see `view_ops`
     _edits = 0  # writes that changed the base's node; a view compares its own with its base's
     _writable = True  # False for views that may not be written under grad, see `write`
     _tangents: dict[Any, Tensor] | None = None  # forward mode's, by the context that pushes them
@@ -223,7 +223,8 @@ class Tensor(TensorElements):
     @property
     def T(self) -> Tensor:
         """The dims in reverse order."""
-        reverse: Tensor = core.permute(self, tuple(reversed(range(self.ndim))))
+        dims = tuple(range(len(self.layout.shape)))[::-1]
+        reverse: Tensor = apply(core.permute, (self,), {"dims": dims})
         return reverse
 
     def view_as(self, other: Tensor) -> Tensor:
@@ -475,6 +476,8 @@ class Tensor(TensorElements):
     @property
     def view_ops(self) -> tuple[tuple[Op, Any], ...]:
         """How a view came from its base: the ops, or one that does what many of them did."""
+        if type(self._view_ops) is not tuple:  # of one of many pieces, which share this
+            self._view_ops = self._view_ops.of(self.layout)
         if len(self._view_ops) >= MANY_VIEW_OPS and self._base is not None:
             region = lies_in(self, self._base)
             if region is not None:

@@ -84,6 +84,11 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         if value.dtype is not target.dtype:
             value = core.to_dtype(value, dtype=target.dtype)
     elif isinstance(value, (bool, int, float)):
+        # NumPy rounds a float to a floating dtype as a tensor made of it would be.
+        plain = type(value) is float and target.dtype.is_floating_point and device == "cpu"
+        if plain and state().context.immediate and not _is_tracked(target):
+            state().context.write(target, value, op, line)
+            return target
         value = core.full(target.layout.shape, value, dtype=target.dtype)
     else:
         raise TypeError(
@@ -92,10 +97,7 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         )
     current = state()
     base = target._base
-    tracked = current.grad and (
-        value.requires_grad or target.requires_grad or (base is not None and base._needs)
-    )
-    if not tracked:
+    if not (current.grad and value.requires_grad) and not _is_tracked(target):
         current.context.write(target, value, op, line)
         return target
     if base is None:
@@ -117,6 +119,12 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     if target._retains:
         target._rebuild(base)  # now, since what it retains is the gradient of the new elements
     return target
+
+
+def _is_tracked(target: Tensor) -> bool:
+    """Whether the graph must know that a tensor is written to, whatever the value is."""
+    base = target._base
+    return state().grad and (target.requires_grad or (base is not None and base._needs))
 
 
 def region_of(target: Tensor, base: Tensor, op: str) -> View:

@@ -6,6 +6,7 @@ kernels do with a page. So memory whose last array is gone waits here for the ne
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import deque
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import threads
-from contraflow.shapes import Shape, numel
+from contraflow.shapes import Shape
 
 LEAST = 1 << 17  # bytes of an array; the system has less than that at hand
 ALIGNMENT = 64  # bytes: a vector that a kernel reads lies in one cache line
@@ -105,8 +106,10 @@ _idle = _Idle()
 
 def empty(shape: Shape, dtype: np.dtype) -> np.ndarray:
     """An uninitialised, cache-line-aligned array meant to live long."""
-    size = numel(shape) * dtype.itemsize
-    if size >= LEAST or size < ALIGNMENT:
+    size = math.prod(shape) * dtype.itemsize
+    if size < ALIGNMENT:
+        return np.empty(shape, dtype)
+    if size >= LEAST:
         return room(shape, dtype)[0]
     piece = _new_piece(size + ALIGNMENT)
     return np.ndarray(shape, dtype, piece, piece.start)
@@ -128,7 +131,7 @@ def copy(array: np.ndarray) -> np.ndarray:
 
 def room(shape: Shape, dtype: np.dtype) -> tuple[np.ndarray, int]:
     """An uninitialised array, and its address if that is known already, else 0."""
-    size = numel(shape) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     if size < LEAST:
         return np.empty(shape, dtype), 0
     loan, piece = _idle.lend(-(-size // GRAIN) * GRAIN + ALIGNMENT)

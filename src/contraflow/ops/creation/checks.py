@@ -16,7 +16,7 @@ from contraflow.dtypes import FLOAT, bool_, int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
 from contraflow.operation.context import apply
-from contraflow.operation.kinds import elementwise
+from contraflow.operation.kinds import composite, elementwise
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
 
@@ -67,6 +67,19 @@ multinomial_weight = _check(
     _WEIGHTS,
     -1.0,
 )
+
+
+@composite(
+    ref=lambda x: (x >= 0) & np.isfinite(x) & (x.sum(-1, keepdims=True) > 0),
+    samples=lambda: (Sample((Array((3, 4), -0.1, 0.9),)), Sample((np.zeros((2, 2), np.float32),))),
+    method=False,
+    internal=True,
+)
+def possible_weights(x):
+    """Whether elements are weights in rows in which not all are 0."""
+    return (x >= 0) & x.isfinite() & (x.sum(-1, keepdim=True) > 0)
+
+
 multinomial_total = _check("multinomial_total", lambda x: x > 0.0, lambda x: x > 0, _WEIGHTS, 0.0)
 
 

@@ -24,6 +24,7 @@ from contraflow.operation.context import apply, changed, other_devices, state
 from contraflow.operation.kinds import LINEAR, create
 from contraflow.operation.op import Op
 from contraflow.operation.public import creation, public
+from contraflow.operation.reference import quiet
 from contraflow.operation.samples import Sample
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, contiguous
@@ -37,13 +38,18 @@ from contraflow.tensors.tensor import Tensor
 # --- what every creation function takes --------------------------------------------------------
 
 
+_INTS = frozenset((int,))
+
+
 def shape_of(op: str, given: Any) -> Shape:
     """Sizes given one by one, or as one sequence."""
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    try:
-        shape = tuple(operator.index(n) for n in sizes)
-    except TypeError:
-        raise TypeError(f"{op}: the sizes {tuple(sizes)} must be integers.") from None
+    shape = tuple(sizes)
+    if not _INTS.issuperset(map(type, shape)):
+        try:
+            shape = tuple([operator.index(n) for n in sizes])
+        except TypeError:
+            raise TypeError(f"{op}: the sizes {tuple(sizes)} must be integers.") from None
     for n in shape:
         if n < 0:
             raise ValueError(f"{op}: size {n} in shape {shape} is negative.")
@@ -54,7 +60,8 @@ def shape_of(op: str, given: Any) -> Shape:
 
 def check_options(op: str, dtype: Any, device: Device | str | None, requires_grad: bool) -> DType:
     """Refuse a dtype, device or flag that cannot be; the dtype, the default one for None."""
-    devices.find(op, device)
+    if device is not None:
+        devices.find(op, device)
     if dtype is None:
         dtype = dtypes.get_default_dtype()
     if not isinstance(dtype, DType):
@@ -67,10 +74,26 @@ def check_options(op: str, dtype: Any, device: Device | str | None, requires_gra
 
 
 def made(op: Op, inputs: tuple[Any, ...], params: Params, device: Device | str | None) -> Tensor:
-    """The tensor that a creating op makes on a device, which was checked, or where others lie."""
-    with on(device):
-        t: Tensor = apply(op, inputs, params)
+    """The tensor that a creating op makes on a device, which was checked, or where others lie.
+
+    It comes from numbers and is outside of any graph: where nothing listens the `ref` makes it.
+    """
+    t: Tensor
+    if other_devices:
+        with on(device):
+            t = apply(op, inputs, params)
+        return t
+    current = state()
+    if current.context.immediate and not current.inference and len(params["shape"]) <= _FEW_DIMS:
+        ref: Any = op.ref
+        array = quiet.run(ref, *inputs, **params)
+        if array.dtype is params["dtype"].numpy:
+            return Tensor.of_array(array)
+    t = apply(op, inputs, params)
     return t
+
+
+_FEW_DIMS = 8  # that any device takes, so that there is nothing to refuse
 
 
 def on(device: Device | str | None) -> AbstractContextManager[Any]:
@@ -129,13 +152,14 @@ def _constant(
         raise TypeError(f"{op}: the value is a {type(value).__name__}; it must be a number.")
     dtype = dtypes.of_number(value) if dtype is None else dtype
     dtype = check_options(op, dtype, device, requires_grad)
-    fits = dtype if dtype.category == dtypes.INT else int64
-    # A symbol that does not fit int64 is never one of a program.
-    if isinstance(value, int) and not (is_symbol(value) and fits is int64) and value not in _SMALL:
-        convert.array_of(op, value, fits)  # or refuses
+    if isinstance(value, int) and (type(value) is not int or value not in _SMALL):
+        fits = dtype if dtype.category == dtypes.INT else int64
+        # A symbol that does not fit int64 is never one of a program.
+        if not (is_symbol(value) and fits is int64) and value not in _SMALL:
+            convert.array_of(op, value, fits)  # or refuses
     params = {"shape": shape_of(op, size), "dtype": dtype}
-    t = made(full, (value,), params, device) if other_devices else apply(full, (value,), params)
-    return finish(t, requires_grad)
+    t = made(full, (value,), params, device)
+    return t.requires_grad_() if requires_grad else t
 
 
 @full.signature

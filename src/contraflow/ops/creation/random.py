@@ -24,14 +24,15 @@ from contraflow.dtypes import (
 )
 from contraflow.expressions import expression as s
 from contraflow.expressions import philox
-from contraflow.operation.context import apply
+from contraflow.operation.context import apply, other_devices
 from contraflow.operation.kinds import LINEAR, composite, random
 from contraflow.operation.op import Op
 from contraflow.operation.public import creation
 from contraflow.operation.samples import Failure, Sample
-from contraflow.ops.creation.create import check_options, finish, on, shape_of
+from contraflow.ops.creation.create import check_options, finish, made, on, shape_of
 from contraflow.ops.elementwise.basic import where
 from contraflow.shapes import Shape, numel
+from contraflow.spec import Params
 from contraflow.tensors.generator import Generator, default_generator
 from contraflow.tensors.tensor import Tensor
 
@@ -129,15 +130,22 @@ def draw(
 ) -> Tensor:  # fmt: skip
     """Random numbers of one of the ops above, in a checked shape and dtype, on a checked device."""
     words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
-    generator = generator or default_generator
+    given = op, words, generator or default_generator, numbers, {"shape": shape, "dtype": dtype}
+    if not other_devices:
+        return _drawn(*given)
     with on(device):
-        drawn = generator.draw(words)
-        try:
-            t: Tensor = apply(op, (*drawn, *numbers), {"shape": shape, "dtype": dtype})
-        except Exception:  # a device may not have the dtype, or the memory
-            generator.put_back(words, drawn)
-            raise
-    return t
+        return _drawn(*given)
+
+
+def _drawn(
+    op: Op, words: int, generator: Generator, numbers: tuple[Any, ...], params: Params
+) -> Tensor:
+    drawn = generator.draw(words)
+    try:
+        return made(op, (*drawn, *numbers), params, None)
+    except Exception:  # a device may not have the dtype, or the memory
+        generator.put_back(words, drawn)
+        raise
 
 
 def several(

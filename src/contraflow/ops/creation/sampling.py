@@ -10,12 +10,16 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from contraflow import devices, dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float32, float64, int64
 from contraflow.errors import describe
 from contraflow.operation.context import apply, changed, other_devices
+from contraflow.operation.kinds import composite
 from contraflow.operation.public import creation, public
+from contraflow.operation.samples import Array, Sample
 from contraflow.ops.creation import checks
 from contraflow.ops.creation.create import check_options, finish, on, shape_of
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
@@ -235,8 +239,7 @@ def _probability(op: str, p: Any) -> Any:
 
 def _weights(x: Tensor) -> Tensor:
     """Weights, which are checked; while a function is recorded, by the program."""
-    total = x.sum(-1, keepdim=True)
-    possible = (x >= 0) & x.isfinite() & (total > 0)
+    possible = checks.possible_weights(x)
     if possible.storage.is_recorded:
         known = checks.multinomial_weight(x)
         return where(checks.multinomial_total(known.sum(-1, keepdim=True)) > 0, known, 0.0)
@@ -269,6 +272,22 @@ def _fine_uniforms(op: str, beside: Tensor, shape: Shape, generator: Generator |
     return halves[..., 0] + halves[..., 1] * 2.0**-24
 
 
+@composite(
+    ref=lambda rates, uniforms, count: np.argsort(
+        -np.where(rates > 0, rates / -np.log1p(-uniforms), -1.0), -1, kind="stable"
+    )[..., :count],
+    samples=lambda: (
+        Sample((Array((3, 4), 0, 1), Array((3, 4), 0, 1, float64)), {"count": 2}),
+        Sample((Array((5,), 0, 1), Array((5,), 0, 1, float64)), {"count": 1}),
+    ),
+    method=False,
+    internal=True,
+)
+def shortest_waits(rates, uniforms, *, count):
+    """Along the last dim, which exponential waiting times of these rates are the shortest."""
+    return topk(where(rates > 0, rates / -log1p(-uniforms), -1.0), count, -1)[1]
+
+
 @method
 @public
 def multinomial(
@@ -297,8 +316,8 @@ def multinomial(
             found = searchsorted(ends, at * ends[..., -1:], right=True)
             return found.clamp(max=input.shape[-1] - 1)  # the product may be rounded to the end
         # The first of exponential waiting times with these rates: Efraimidis and Spirakis, 2006.
-        waits = -log1p(-_fine_uniforms("multinomial", input, input.shape, generator))
-        return topk(where(input > 0, input / waits, -1.0), num_samples, -1)[1]
+        drawn = _fine_uniforms("multinomial", input, input.shape, generator)
+        return shortest_waits(input, drawn, count=num_samples)
 
 
 # --- in place ----------------------------------------------------------------------------------

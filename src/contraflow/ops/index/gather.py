@@ -84,7 +84,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
         Failure((Array((4, 3)), Array((3, 2))), {"dim": 0}, TypeError, "gather: the index is"),
         Failure((Array((3, 3)), np.array([[0, 7, 0]])), {"dim": 0}, IndexError, "gather: index 7"),
     ),
-    normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, x.ndim)},
+    normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, len(x.layout.shape))},
     linear=True,
     along_dim=True,
     bound=("index", lambda x, index, dim: (range(x.shape[dim]),)),
@@ -106,7 +106,9 @@ def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False
     if sparse_grad:
         raise NotImplementedError("gather: sparse gradients are absent (docs/differences.md).")
     # Numbers count as having a dim, and an empty index may have any shape.
-    if isinstance(index, Tensor) and (not (x.ndim and index.ndim) or 0 in index.shape):
+    if isinstance(index, Tensor) and (
+        not (x.layout.shape and index.layout.shape) or 0 in index.layout.shape
+    ):
         flat = (reshape(x, (x.numel(),)), reshape(index, (index.numel(),)))
         line = apply(gather, flat, {"dim": 0})
         return reshape(line, index.shape)
@@ -197,8 +199,20 @@ def _coordinates(at: Any, shape: Shape, points: Any, dims: Shape, wrap: bool) ->
 _POINTS = Array((2, 3), -3, 3, int64)
 
 
+def _take_at_ref(x: np.ndarray, at: np.ndarray, dims: Shape, wrap: bool) -> np.ndarray:
+    if wrap:
+        key: list[Any] = [slice(None)] * x.ndim
+        for d, i in zip(dims, at):
+            key[d] = i
+        try:  # NumPy counts negative indices from the end as well, and checks them all
+            return x[tuple(key)]
+        except IndexError:
+            pass
+    return x[point_key(x.shape, at, dims, wrap)]
+
+
 @index(
-    ref=lambda x, at, dims, wrap: x[point_key(x.shape, at, dims, wrap)],
+    ref=_take_at_ref,
     dtype="same",
     shape=lambda x, at, dims, wrap: _points_shape("take_at", x, at, dims),
     source=lambda at, x, points, dims, wrap: x[_coordinates(at, x.shape, points, dims, wrap)],

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.dtypes import bool_, int64
+from contraflow.dtypes import INT, bool_, int64
 from contraflow.errors import TRANSLATED, DeviceError, describe, retold
 from contraflow.operation.context import apply, call_near, other_devices, state
 from contraflow.operation.kinds import composite
@@ -25,7 +25,7 @@ from contraflow.ops.index.gather import point_key, put_at, take_at
 from contraflow.ops.reduction.order import cumsum
 from contraflow.ops.shape.joining import stack
 from contraflow.ops.shape.parts import unbind
-from contraflow.ops.shape.view import expand, reshape, select, slice_, unsqueeze
+from contraflow.ops.shape.view import expand, permute, reshape, select, slice_, unsqueeze
 from contraflow.runtime.eager import Eager
 from contraflow.shapes import Shape, broadcast_shapes, numel
 from contraflow.tensors.methods import method
@@ -33,6 +33,7 @@ from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor, of_numpy
 from contraflow.tensors.writing import check_write, write
 
+_PLAIN = frozenset((int, slice))  # types of parts of an index that choose from one dim each
 Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones
 
 
@@ -57,8 +58,11 @@ def _as_key(key: Any, device: str | None) -> Any:
     return key
 
 
-def _listed(x: Tensor, key: Any) -> list[Any]:
+def _listed(x: Tensor, key: Any) -> Sequence[Any]:
     """The parts of an index, with ... written out."""
+    parts = key if type(key) is tuple else (key,)
+    if _PLAIN.issuperset(map(type, parts)) and len(parts) <= len(x.layout.shape):
+        return parts  # there is nothing to convert, to write out or to refuse
     away = x.storage.device != "cpu"
     here = "cpu" if away and not state().context.is_recording else None
     keys = [_as_key(k, here) for k in key] if isinstance(key, tuple) else [_as_key(key, here)]
@@ -86,12 +90,22 @@ def _listed(x: Tensor, key: Any) -> list[Any]:
     return keys
 
 
+def _is_points(key: Any) -> bool:
+    """Whether an index is one tensor of integers, for which there is nothing to convert."""
+    integers = isinstance(key, Tensor) and key.dtype.category == INT
+    return integers and bool(key.layout.shape) and not other_devices
+
+
 def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
     """The view that the basic part of an index gives, and the points in it."""
+    if _is_points(key) and x.layout.shape:
+        return x, [(0, key)]
     dim = 0
     points: list[Point] = []
     for k in _listed(x, key):
-        if isinstance(k, slice):
+        if type(k) is int:
+            x = _selected(x, dim, k)
+        elif isinstance(k, slice):
             x = _sliced(x, dim, k)
             dim += 1
         elif k is None:
@@ -126,7 +140,7 @@ def _is_flag(k: Tensor) -> bool:
 
 
 def _selected(x: Tensor, dim: int, i: int) -> Tensor:
-    n = x.shape[dim]
+    n = x.layout.shape[dim]
     if not -n <= i < n:
         raise IndexError(
             f"getitem: index {i} is out of range for dim {dim} of {describe(x)} with size {n}."
@@ -138,7 +152,7 @@ def _selected(x: Tensor, dim: int, i: int) -> Tensor:
 def _sliced(x: Tensor, dim: int, k: slice) -> Tensor:
     if k.step is not None and int(k.step) <= 0:
         raise ValueError("getitem: a slice's step must be positive; use flip.")
-    n = x.shape[dim]
+    n = x.layout.shape[dim]
     start, stop, step = k.indices(n)
     if (start, step) == (0, 1) and stop >= n:
         return x
@@ -156,6 +170,13 @@ def _check_mask(x: Tensor, dim: int, k: Tensor) -> None:
 
 def _coordinates(x: Tensor, points: Sequence[Point]) -> tuple[Shape, Tensor]:
     """The dims of the points and their coordinates, broadcast against each other: see take_at."""
+    if len(points) == 1:
+        ((dim, k),) = points
+        if k.dtype is not bool_:
+            return (dim,), apply(reshape, (k,), {"shape": (1, *k.layout.shape)})
+        at = apply(permute, (nonzero(k),), {"dims": (1, 0)})
+        at = at.to(x.device) if x.storage.device != "cpu" else at
+        return tuple(range(dim, dim + k.ndim)), at
     flat: list[Point] = []
     for dim, k in points:
         found = unbind(nonzero(k), 1) if k.dtype is bool_ else (k,)
@@ -168,8 +189,6 @@ def _coordinates(x: Tensor, points: Sequence[Point]) -> tuple[Shape, Tensor]:
     except ValueError as error:
         raise IndexError(f"{error} The tensors of an index must broadcast.") from error
     dims = tuple(dim for dim, _ in flat)
-    if len(flat) == 1:
-        return dims, reshape(flat[0][1], (1, *shape))
     return dims, stack([expand(k.long(), shape) for _, k in flat])
 
 
@@ -301,7 +320,11 @@ def getitem(x, *, key):
 def __getitem__(self: Tensor, key: Any) -> Tensor:
     """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
     try:
-        out: Tensor = apply(getitem, (self,), {"key": key})
+        out: Tensor
+        if state().context.immediate and not other_devices:  # nobody else hears of it
+            out = getitem.body(self, key=key)
+        else:
+            out = apply(getitem, (self,), {"key": key})
     except tuple(TRANSLATED) as error:
         raise retold(error, "getitem", _index_items, (self, key))  # noqa: B904 (it has its cause)
     return out

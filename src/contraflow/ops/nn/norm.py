@@ -38,7 +38,7 @@ def np_softmax(x: np.ndarray, dim: int) -> Any:
 
 
 def _dim(name: str) -> Any:
-    return lambda x, dim: {"dim": normalize_dim(name, dim, x.ndim)}
+    return lambda x, dim: {"dim": normalize_dim(name, dim, len(x.layout.shape))}
 
 
 def _softmax_samples() -> Any:

@@ -46,7 +46,7 @@ def _bad_dim(name: str, **params: Any) -> Any:
 
 
 def _normal_dim(name: str) -> Any:
-    return lambda x, dim, **_: {"dim": normalize_dim(name, dim, x.ndim)}
+    return lambda x, dim, **_: {"dim": normalize_dim(name, dim, len(x.layout.shape))}
 
 
 def _add_dtype_parameter(op: Op) -> None:

@@ -17,7 +17,7 @@ from contraflow.expressions import expression as s
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import REDUCED, composite, reduction
 from contraflow.operation.op import Op
-from contraflow.operation.reference import add_up, take_along
+from contraflow.operation.reference import UfuncFold, sums, take_along
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import ones_like
 from contraflow.ops.elementwise.basic import exp, log, maximum, minimum, to_dtype, where
@@ -31,7 +31,10 @@ def dims_of(name: str) -> Any:
     """A `normalize=` for ops that take dims: an int, several or None for all."""
 
     def normalize(x: Tensor, dim: Any, keepdim: bool) -> dict[str, Any]:
-        return {"dim": normalize_dims(name, dim, x.ndim), "keepdim": bool(keepdim)}
+        return {
+            "dim": normalize_dims(name, dim, len(x.layout.shape)),
+            "keepdim": bool(keepdim),
+        }
 
     return normalize
 
@@ -69,7 +72,7 @@ def spread(g: Tensor, x_spec: Any, dim: tuple[int, ...], keepdim: bool) -> Tenso
 
 
 @reduction(
-    ref=add_up,
+    ref=sums,
     dtype="sum",
     combine=lambda a, b: a + b,
     identity=0,
@@ -119,7 +122,7 @@ def _prod_vjp(g: Tensor, x: Tensor, dim: tuple[int, ...], keepdim: bool) -> Tens
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.multiply.reduce(x, dim, keepdims=keepdim),
+    ref=UfuncFold(np.multiply),
     dtype="sum",
     combine=lambda a, b: a * b,
     identity=1,
@@ -201,7 +204,7 @@ def _truth_samples() -> Any:
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.logical_and.reduce(x, dim, keepdims=keepdim),
+    ref=UfuncFold(np.logical_and),
     dtype=_truth,
     combine=lambda a, b: a & b,
     identity=True,
@@ -215,7 +218,7 @@ def all_(x, *, dim=None, keepdim=False):
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.logical_or.reduce(x, dim, keepdims=keepdim),
+    ref=UfuncFold(np.logical_or),
     dtype=_truth,
     combine=lambda a, b: a | b,
     identity=False,
@@ -263,7 +266,7 @@ def _extreme_samples() -> Any:
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.maximum.reduce(x, dim, keepdims=keepdim),
+    ref=UfuncFold(np.maximum),
     dtype="same",
     combine=s.maximum,
     start=lowest,
@@ -278,7 +281,7 @@ def amax(x, *, dim=None, keepdim=False):
 
 
 @reduction(
-    ref=lambda x, dim, keepdim: np.minimum.reduce(x, dim, keepdims=keepdim),
+    ref=UfuncFold(np.minimum),
     dtype="same",
     combine=s.minimum,
     start=highest,
@@ -293,7 +296,7 @@ def amin(x, *, dim=None, keepdim=False):
 
 
 def _first_extreme(better: Any) -> Any:
-    """Fold (value, index) pairs: the better value, NaN best of all, then the lower index."""
+    """UfuncFold (value, index) pairs: the better value, NaN best of all, then the lower index."""
 
     def combine(a: Any, i: Any, b: Any, j: Any) -> Any:
         wins, ties = better(b, a), s.eq(b, a)

@@ -39,6 +39,12 @@ from contraflow.tensors.tensor import Tensor
 # --- joining -----------------------------------------------------------------------------------
 
 
+def _stack_ref(*xs: np.ndarray, dim: int) -> np.ndarray:
+    if dim or not xs[0].ndim:
+        return np.stack(xs, dim)
+    return np.concatenate(xs).reshape(len(xs), *xs[0].shape)  # which takes a third of the time
+
+
 def _cat_shape(*xs: Any, dim: int) -> Shape:
     first = xs[0].shape
     for x in xs:
@@ -152,7 +158,7 @@ def _promoted(all_given: Any, kept: Any) -> Any:
 
 
 @composite(
-    ref=lambda *xs, dim: np.stack(xs, dim),
+    ref=_stack_ref,
     samples=lambda: (
         Sample((Array((2, 3)), Array((2, 3))), {"dim": 1}),
         Sample((Array(()), Array(()), Array(())), {"dim": 0}),
@@ -180,9 +186,13 @@ def stack(*xs, dim=0):
 @stack.signature
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
-    if len(given) > thresholds.eager_pieces and state().context.immediate:
-        shape = given[0].shape
-        if all(x.shape == shape for x in given):
+    current = state()
+    if current.context.immediate and (
+        len(given) > thresholds.eager_pieces
+        or not (current.grad and True in {x._base is not None or x._needs for x in given})
+    ):
+        shape = given[0].layout.shape
+        if {x.layout.shape for x in given} == {shape}:
             dim = normalize_dim("stack", dim, len(shape) + 1)
             return apply(stack_many, tuple(_promoted(given, given)), {"dim": dim})
     return apply(stack, given, {"dim": dim})
@@ -201,7 +211,7 @@ def _stack_vjp(g: Tensor, needs: Any, dim: int) -> list[Tensor | None]:
 
 
 @index(
-    ref=lambda *xs, dim: np.stack(xs, dim),
+    ref=_stack_ref,
     dtype="same",
     shape=lambda *xs, dim: (*xs[0].shape[:dim], len(xs), *xs[0].shape[dim:]),
     source=_stack_source,

@@ -222,24 +222,49 @@ def _cut_together(x: Tensor, dim: int, ends: Any, drops: bool) -> tuple[Tensor, 
     """The same without an op for each: what they have in common is found out once."""
     grad = state().grad
     node = PartsNode(x, dim, ends, drops) if grad and x.requires_grad else None
-    base, view_ops = (x, ()) if x._base is None else (x._base, x.view_ops)
+    base = x if x._base is None else x._base
+    storage, dtype, edits = x.storage, x.dtype, base._edits
     shape, strides, offset = x.layout
     stride, before, after = strides[dim], shape[:dim], shape[dim + 1 :]
     if drops:
         strides = strides[:dim] + strides[dim + 1 :]
+    size = before + after
+    # There may be many thousands of them, which Python's collector looks at: few objects for each.
+    view_ops = _PieceOps(x, dim, drops)
     parts = []
     for index, (a, b) in enumerate(itertools.pairwise(ends)):
-        size = before + after if drops else (*before, b - a, *after)
-        t = Tensor.of_storage(x.storage, View(size, strides, offset + a * stride), x.dtype)
-        t._base, t._edits, t._writable = base, base._edits, False
-        if drops:
-            t._view_ops = (*view_ops, (select, {"dim": dim, "index": a}))
-        else:
-            t._view_ops = (*view_ops, (piece, {"dim": dim, "start": a, "stop": b}))
+        if not drops:
+            size = (*before, b - a, *after)
+        t = _new(Tensor)
+        t.storage, t.dtype = storage, dtype
+        t.layout = _new_tuple(View, (size, strides, offset + a * stride))
+        t._base, t._edits, t._writable, t._view_ops = base, edits, False, view_ops
         if node is not None:
             t._node, t._index, t._needs = node, index, True
         parts.append(t)
     return tuple(parts)
+
+
+_new: Any = object.__new__
+_new_tuple: Any = tuple.__new__  # of a named tuple, as its class does it, which takes longer
+
+
+class _PieceOps:
+    """How pieces of a tensor came from its base, told when somebody asks: see `Tensor.view_ops`."""
+
+    def __init__(self, x: Tensor, dim: int, drops: bool) -> None:
+        self._before = () if x._base is None else x.view_ops
+        self._layout, self._dim, self._drops = x.layout, dim, drops
+
+    def of(self, part: View) -> tuple[tuple[Op, Any], ...]:
+        """The ops that lead to a piece, by its layout."""
+        dim = self._dim
+        stride = self._layout.strides[dim]
+        start = (part.offset - self._layout.offset) // stride if stride else 0
+        if self._drops:
+            return (*self._before, (select, {"dim": dim, "index": start}))
+        stop = start + part.shape[dim]
+        return (*self._before, (piece, {"dim": dim, "start": start, "stop": stop}))
 
 
 def _sliced(x: Tensor, dim: int, ends: Any) -> tuple[Tensor, ...]:

@@ -98,8 +98,13 @@ def _reshape(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     return apply(reshape, (x,), {"shape": target})
 
 
+_INTS = frozenset((int,))
+
+
 def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Shape:
     """Sizes or dims given one by one, as one sequence, or by name."""
+    if not named and _INTS.issuperset(map(type, given)):
+        return given
     if unknown := set(named) - {name}:
         raise TypeError(f"{op}: argument {unknown.pop()!r} is unknown. It takes x, {name}.")
     numbers: Any = named.get(name, given)
@@ -115,7 +120,7 @@ def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) 
 
 def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
     """Fill in a size of -1 and check the number of elements."""
-    total, unknown = numel(x.shape), shape.count(-1)
+    total, unknown = numel(x.layout.shape), shape.count(-1)
     if unknown == 1:
         known = numel([n for n in shape if n != -1])
         if known and total % known == 0:
@@ -150,10 +155,10 @@ def permute(x, *, dims):
 
 @permute.signature
 def _permute(x: Tensor, *dims: Any, **named: Any) -> Tensor:
-    wanted = tuple(
-        normalize_dim("permute", d, x.ndim) for d in _numbers("permute", "dims", dims, named)
-    )
-    if sorted(wanted) != list(range(x.ndim)):
+    rank = len(x.layout.shape)
+    given = _numbers("permute", "dims", dims, named)
+    wanted = tuple([normalize_dim("permute", d, rank) for d in given])
+    if sorted(wanted) != list(range(rank)):
         raise ValueError(f"permute: dims {wanted} do not name each dim of {describe(x)} once.")
     return apply(permute, (x,), {"dims": wanted})
 
