@@ -15,6 +15,8 @@ from contraflow.capture.state.writes import copied
 
 _KEPT = frozenset(["param_groups", "state", "defaults"])  # beside names that begin with "_"
 _PLAIN = (dict, list, set)
+# Classes of the library's by the one of Python's own that they extend: modules have many of few.
+_extending: dict[type, type] = {kind: kind for kind in _PLAIN}
 
 
 class ComponentCopies:
@@ -34,9 +36,9 @@ class ComponentCopies:
 
     def _keep_inside(self, x: Any) -> None:
         kind = type(x)
-        if id(x) in self._seen or not (kind in _PLAIN or is_ours(kind)):
+        plain = _extending.get(kind) or _extended(kind)
+        if plain is None or id(x) in self._seen:
             return
-        plain = kind if kind in _PLAIN else next(k for k in _PLAIN if issubclass(kind, k))
         for value in dict.values(x) if plain is dict else x:
             if issubclass(type(value), _PLAIN):
                 self._keep_inside(value)
@@ -59,3 +61,11 @@ class ComponentCopies:
             map(set.clear, sets[0]), map(set.update, *sets),
         )  # fmt: skip
         deque(calls, 0)
+
+
+def _extended(kind: type) -> type | None:
+    """The class of Python's own that a class of the library's extends, None for others."""
+    if not is_ours(kind):
+        return None
+    _extending[kind] = next(k for k in _PLAIN if issubclass(kind, k))
+    return _extending[kind]

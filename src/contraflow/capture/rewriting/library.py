@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import functools
+import operator
 import os
 import sys
 import types
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from contraflow import devices
 from contraflow.tensors.source_line import PACKAGE, is_standard
@@ -47,15 +48,35 @@ def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     return known
 
 
+class _Searched(NamedTuple):
+    """A search of a class: all its values, its functions with their code, and those of users."""
+
+    held: list[Any]
+    functions: list[types.FunctionType]
+    codes: list[types.CodeType]
+    found: list[types.FunctionType]
+
+
+_searched: dict[type, _Searched] = {}  # classes that have a name in their module, so that they stay
+_code_of = operator.attrgetter("__code__")
+
+
 def functions_of_users(kind: type) -> list[types.FunctionType]:
     """The functions of the user's in a class, most of whose functions are the library's."""
-    return [
-        x
-        for x in list(kind.__dict__.values())
-        if type(x) is types.FunctionType
-        and not _files.get(x.__code__.co_filename)
-        and not is_library_code(x.__code__, x.__globals__)
-    ]
+    held = list(kind.__dict__.values())
+    known = _searched.get(kind)
+    if (
+        known is None
+        or len(held) != len(known.held)
+        or not all(map(operator.is_, held, known.held))
+        or not all(map(operator.is_, map(_code_of, known.functions), known.codes))
+    ):
+        functions = [x for x in held if type(x) is types.FunctionType]
+        found = [f for f in functions if not is_library_code(f.__code__, f.__globals__)]
+        known = _Searched(held, functions, list(map(_code_of, functions)), found)
+        if vars(sys.modules.get(kind.__module__, types)).get(kind.__name__) is kind:
+            _searched[kind] = known
+    return known.found
 
 
 def is_library_class(kind: type) -> bool:
