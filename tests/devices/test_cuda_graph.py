@@ -131,6 +131,22 @@ def test_what_is_no_bias_stays_a_step(function, shape):
     assert None not in found
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "dtype", "gains"),
+    [
+        ((32, 10), (10, 64), cf.float32, False),
+        ((64, 32), (32, 64), cf.float32, False),
+        ((32, 64), (64, 64), cf.float32, True),
+        ((65, 32), (32, 64), cf.float32, True),
+        ((4, 64, 16), (4, 16, 64), cf.float32, True),
+        ((32, 64), (64, 64), cf.float64, False),
+    ],
+)
+def test_small_products_of_short_sums_are_faster_without_tf32(left, right, dtype, gains):
+    _, (product,) = planned(lambda a, b: a @ b, *arrays(left, right, dtype=dtype))
+    assert product.form.gains_by_tf32 is gains
+
+
 def test_the_library_rounds_sums_of_half_precision_once_so_that_it_adds_no_bias():
     given = arrays((8, 4), (4, 6), (6,), dtype=cf.bfloat16)
     _, found = planned(lambda x, w, b: x @ w + b, *given)

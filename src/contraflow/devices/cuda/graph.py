@@ -275,6 +275,7 @@ class PlanGraph:
         self, steps: Sequence[KernelStep], planned: Sequence[Any], moving: frozenset[int]
     ) -> list[GraphNode]:
         nodes: list[GraphNode] = []
+        risks: frozenset[int] = frozenset()  # all come before what is guarded
         for step, variant, found in zip(steps, variants(steps, self._plan.slots), planned):
             if found is None:
                 continue
@@ -292,7 +293,9 @@ class PlanGraph:
                 continue
             node = KernelNode(step, self._variant(step, variant, moving))
             if node.geometry.grid[0]:
-                behind = risks_of(nodes) if node.variant.guarded else frozenset()
+                if step.may_fail:
+                    risks |= {len(nodes)}
+                behind = risks if node.variant.guarded else frozenset()
                 nodes.append(GraphNode(node, reads, writes, behind))
         return nodes
 
