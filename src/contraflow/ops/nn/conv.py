@@ -3,7 +3,8 @@
 A convolution contracts a window view with the weight, and so do its gradients: that of the weight
 contracts the same windows with the output's, and that of the input is, where the stride is 1, a
 convolution of the output's gradient with the weight turned round. With larger strides it goes
-through all windows, each element times its taps, which are then added up.
+through all windows, each element times its taps, which are then added up; where each channel has
+its own filter, zeros are put between the elements instead.
 """
 
 from __future__ import annotations
@@ -98,6 +99,16 @@ def _labels(n: int, groups: int) -> tuple[str, str, str]:
     return _TAPS[:n], _PLACES[:n], "g" if groups > 1 else ""
 
 
+def _with_gaps(x: Tensor, stride: Shape) -> Tensor:
+    """Images whose elements lie `stride` apart among zeros."""
+    n = len(stride)
+    ones, sizes = (1,) * n, x.shape[2:]
+    return add_windows(
+        reshape(x, (*x.shape[:2], *ones, *sizes)), kernel=ones, stride=stride, dilation=ones,
+        size=reach(sizes, ones, stride, ones), start=(0,) * n,
+    )  # fmt: skip
+
+
 def _spread(
     x: Tensor, weight: Tensor, sizes: Shape, start: Shape, stride: Shape, dilation: Shape,
     groups: int,
@@ -106,6 +117,10 @@ def _spread(
     n = len(sizes)
     kernel = weight.shape[2:]
     taps, places, g = _labels(n, groups)
+    if max(stride) > 1 and weight.shape[0] == groups and weight.shape[1] == 1:
+        # A filter for each channel is a map, which costs as much as writing the products of every
+        # element and tap would.
+        x, stride = _with_gaps(x, stride), (1,) * n
     before = tuple(span - 1 - first for span, first in zip(extents(kernel, dilation), start))
     after = tuple(
         size + span - 1 - m - first

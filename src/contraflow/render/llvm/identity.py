@@ -14,7 +14,7 @@ GENERATOR = (
     "render.llvm.loops", "render.llvm.matrices", "render.llvm.pairs", "render.llvm.panels",
     "render.llvm.scan", "render.llvm.scatter", "render.llvm.single_row", "render.llvm.sort",
     "render.llvm.tiles", "render.llvm.weights", "render.llvm.window",
-    "render.llvm.window_rows", "render.llvm.kernels",
+    "render.llvm.window_filters", "render.llvm.window_rows", "render.llvm.kernels",
 )  # fmt: skip
 
 

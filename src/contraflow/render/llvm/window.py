@@ -19,6 +19,7 @@ from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.contraction import ContractionRenderer, Panel, Sides
 from contraflow.render.llvm.panels import DEPTH
 from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
+from contraflow.render.llvm.window_filters import ROWS, SIDE, WindowFilters
 from contraflow.render.llvm.window_rows import HEADER, PIECES, WORDS, WindowRows, piece_place
 
 _SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
@@ -36,12 +37,16 @@ class WindowRenderer(ContractionRenderer):
         self.depths, self.places = kernel.digits
         self.table_type = f"[{self.columns} x i64]"
         self.rows = None if self.converts else WindowRows(kernel, name)
+        near = self.rows and kernel.digits == (2, 2)
+        self.filters = WindowFilters(kernel, name) if near else None
 
     def text(self) -> str:
         """The functions, the entry last."""
         parts = [self._table(), super().text()]
         if self.rows:
             parts = [self.rows.text(), self._pieces(True), self._pieces(False), *parts]
+        if self.filters:
+            parts = [self.filters.text(), *parts]
         return "\n".join(parts)
 
     # --- arguments -----------------------------------------------------------------------------
@@ -187,58 +192,144 @@ class WindowRenderer(ContractionRenderer):
         code = function.code()
         single = self._flag(code, f"{sides.m}, 1", f"{rows[0]}, 0", f"{rows[1]}, 1")
         single = self._all(code, single, code.let(f"xor i1 {self.empty}, true"))
-        depth, place = (self._digits(code, of_depth)[-1] for of_depth in (True, False))
+        depths, places = (self._digits(code, of_depth) for of_depth in (True, False))
         few_taps = code.let(f"icmp sle i64 {sides.k}, {PIECES}")
         more = code.let(f"icmp sge i64 {sides.n}, {sides.k}")
         one_sum = self._flag(code, f"{sides.outer}, 1")
         along_places = self._all(code, single, self.direct, one_sum, few_taps, more)
         few_taps = code.let(f"icmp sle i64 {sides.n}, {PIECES}")
-        long = code.let(f"icmp sge i64 {depth[0]}, {self.rows.width // 2}")
+        long = code.let(f"icmp sge i64 {depths[-1][0]}, {self.rows.width // 2}")
         beside = self._flag(code, f"{sides.depth}, 1")
         fewer = code.let(f"xor i1 {along_places}, true")
         along_depth = self._all(code, single, beside, few_taps, long, fewer)
         done = self._any(code, along_places, along_depth)
+        if self.filters:
+            high = code.let(f"icmp sge i64 {places[0][0]}, {ROWS}")
+            whole = self._flag(code, f"{columns[0]}, 0", f"{columns[1]}, {sides.n}")
+            near = self._all(code, self._near_windows(code, depths, places), high, whole)
+            filters = self._all(code, along_places, near)
+            along_places = code.let(f"select i1 {near}, i1 false, i1 {along_places}")
+            narrow = code.let(f"icmp sle i64 {depths[1][0]}, {self.filters.most_columns}")
+            near = self._all(code, self._near_windows(code, places, depths), narrow)
+            # However C is cut, one part adds up all taps, in the order that follows from the sizes.
+            correlates = self._all(code, along_depth, near, self._flag(code, f"{columns[0]}, 0"))
+            along_depth = code.let(f"select i1 {near}, i1 false, i1 {along_depth}")
+            with function.when(filters):
+                self._filter(function, sides, batches, places)
+            with function.when(correlates):
+                self._correlate(function, sides, batches, depths)
         with function.when(along_places):
             self._list_pieces(function.code(), True, "0", sides.k, "1", self.taps)
-            chunks = self._chunks(function, False, columns, place[0])
-            with chunks, function.loop(*batches, 1) as batch:
-                code = function.code()
-                a, b, c = self._matrices(code, sides, batch.index)
-                code.do(
-                    f"call void @{self.name}_places(ptr {a}, i64 {sides.depth}, ptr {b}, "
-                    f"ptr {c}, i64 {sides.k}, ptr {self.taps}, i64 {place[1]}, "
-                    f"ptr {self.pieces})"
-                )
+            self._sum_taps(function, sides, batches, columns, places[-1])
         with function.when(along_depth):
             self._list_pieces(function.code(), False, *columns, "1", self.taps)
-            extent = function.code().integer("sub", columns[1], columns[0])
-            with self._chunks(function, True, ("0", sides.k), depth[0]) as chunk:
-                code = function.code()
-                listed = code.let(
-                    f"add i64 {code.word(self.pieces, 0)}, {code.word(self.pieces, 1)}"
-                )
-                images = code.let(f"sdiv i64 {PIECES}, {listed}")
-                with function.loop(*batches, 1) as batch:
-                    a, b, c = self._matrices(function.code(), sides, batch.index)
-                    with function.loop("0", sides.outer, images) as outer:
-                        code = function.code()
-                        far, near = (
-                            self._ahead(code, pointer, outer.index, stride)
-                            for pointer, stride in zip((a, b), sides.apart)
-                        )
-                        target = self._ahead(code, c, columns[0], sides.column)
-                        count = self._least(
-                            code, code.let(f"sub i64 {sides.outer}, {outer.index}"), images
-                        )
-                        first = code.let(f"or i64 {outer.index}, {chunk}")
-                        code.do(
-                            f"call void @{self.name}_depths(ptr {far}, ptr {near}, ptr {target}, "
-                            f"i64 {sides.column}, i64 {extent}, ptr {self.taps}, i64 {depth[1]}, "
-                            f"ptr {self.pieces}, i64 {count}, i64 {sides.apart[0]}, "
-                            f"i64 {sides.apart[1]}, i1 {self._flag(code, f'{first}, 0')})"
-                        )
+            self._sum_places(function, sides, batches, columns, depths[-1])
         code = function.code()
         return code.let(f"select i1 {done}, i64 {batches[1]}, i64 {batches[0]}"), batches[1]
+
+    def _near_windows(
+        self, code: CodeStretch, taps: Sequence[tuple[str, str]], places: Sequence[tuple[str, str]]
+    ) -> str:
+        """Whether windows have 3 x 3 elements side by side, and begin one element apart."""
+        (high, line), (wide_, beside) = taps
+        (_, step), (_, near) = places
+        return self._flag(
+            code, f"{high}, {SIDE}", f"{wide_}, {SIDE}", f"{beside}, 1", f"{near}, 1",
+            f"{line}, {step}",
+        )  # fmt: skip
+
+    def _filter(
+        self, function: FunctionText, sides: Sides, batches: tuple[str, str],
+        places: Sequence[tuple[str, str]],
+    ) -> None:  # fmt: skip
+        """All places of windows of 3 x 3."""
+        (height, pitch), (width, _) = places
+        with function.loop(*batches, 1) as batch:
+            code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
+            code.do(
+                f"call void @{self.name}_filter(ptr {a}, i64 {sides.depth}, ptr {b}, ptr {c}, "
+                f"i64 {pitch}, i64 {height}, i64 {width})"
+            )
+
+    def _correlate(
+        self, function: FunctionText, sides: Sides, batches: tuple[str, str],
+        depths: Sequence[tuple[str, str]],
+    ) -> None:  # fmt: skip
+        """All taps of windows of 3 x 3: rows of places, or of several images, that add up as many
+        vectors as a panel has rows."""
+        assert self.filters is not None
+        (height, pitch), (width, _) = depths
+        code = function.code()
+        each = self._units(code, width, self.filters.width)
+        lines = code.let(f"and i64 {code.let(f'sdiv i64 {DEPTH}, {each}')}, {-ROWS}")
+        images = code.let(f"sdiv i64 {DEPTH}, {code.let(f'mul i64 {each}, {height}')}")
+        images = code.let(f"call i64 @llvm.smax.i64(i64 {images}, i64 1)")
+        with (
+            function.loop(*batches, 1) as batch,
+            function.loop("0", height, lines) as line,
+            function.loop("0", sides.outer, images) as outer,
+        ):
+            code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
+            a, b = (
+                self._ahead(code, self._ahead(code, pointer, outer.index, stride), line.index, row)
+                for pointer, stride, row in zip((a, b), sides.apart, (width, pitch))
+            )
+            count, extent = (
+                self._least(code, code.let(f"sub i64 {total}, {index}"), step)
+                for total, index, step in (
+                    (sides.outer, outer.index, images), (height, line.index, lines)
+                )
+            )  # fmt: skip
+            first = self._flag(code, f"{code.let(f'or i64 {outer.index}, {line.index}')}, 0")
+            code.do(
+                f"call void @{self.name}_correlate(ptr {a}, ptr {b}, ptr {c}, i64 {sides.column}, "
+                f"i64 {pitch}, i64 {extent}, i64 {width}, i64 {count}, i64 {sides.apart[0]}, "
+                f"i64 {sides.apart[1]}, i1 {first})"
+            )
+
+    def _sum_taps(
+        self, function: FunctionText, sides: Sides, batches: tuple[str, str],
+        columns: tuple[str, str], place: tuple[str, str],
+    ) -> None:  # fmt: skip
+        """Some places, each the sum of all taps."""
+        chunks = self._chunks(function, False, columns, place[0])
+        with chunks, function.loop(*batches, 1) as batch:
+            code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
+            code.do(
+                f"call void @{self.name}_places(ptr {a}, i64 {sides.depth}, ptr {b}, ptr {c}, "
+                f"i64 {sides.k}, ptr {self.taps}, i64 {place[1]}, ptr {self.pieces})"
+            )
+
+    def _sum_places(
+        self, function: FunctionText, sides: Sides, batches: tuple[str, str],
+        columns: tuple[str, str], depth: tuple[str, str],
+    ) -> None:  # fmt: skip
+        """Some taps, each the sum of all places."""
+        extent = function.code().integer("sub", columns[1], columns[0])
+        with self._chunks(function, True, ("0", sides.k), depth[0]) as chunk:
+            code = function.code()
+            listed = code.let(f"add i64 {code.word(self.pieces, 0)}, {code.word(self.pieces, 1)}")
+            images = code.let(f"sdiv i64 {PIECES}, {listed}")
+            loops = function.loop(*batches, 1), function.loop("0", sides.outer, images)
+            with loops[0] as batch, loops[1] as outer:
+                code = function.code()
+                a, b, c = self._matrices(code, sides, batch.index)
+                a, b = (
+                    self._ahead(code, pointer, outer.index, stride)
+                    for pointer, stride in zip((a, b), sides.apart)
+                )
+                c = self._ahead(code, c, columns[0], sides.column)
+                left = code.let(f"sub i64 {sides.outer}, {outer.index}")
+                first = self._flag(code, f"{code.let(f'or i64 {outer.index}, {chunk}')}, 0")
+                code.do(
+                    f"call void @{self.name}_depths(ptr {a}, ptr {b}, ptr {c}, "
+                    f"i64 {sides.column}, i64 {extent}, ptr {self.taps}, i64 {depth[1]}, "
+                    f"ptr {self.pieces}, i64 {self._least(code, left, images)}, "
+                    f"i64 {sides.apart[0]}, i64 {sides.apart[1]}, i1 {first})"
+                )
 
     @contextmanager
     def _chunks(
