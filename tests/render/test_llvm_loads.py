@@ -53,6 +53,19 @@ def test_a_load_that_is_never_valid_touches_nothing(lane):
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, float16, int64, bool_, uint8], ids=str)
+@pytest.mark.parametrize("columns", [1, 9, 16, 37])
+def test_rows_that_are_read_backwards(dtype, columns):
+    """x[i, columns - 1 - j], with zeros for the last column where a mask is asked for."""
+    i, j = s.axis(0), s.axis(1)
+    at = i * columns + (s.const(columns - 1, int64) - j)
+    operands = (Operand(dtype, "in", (0, 0)), Operand(dtype, "out", (STRIDED, 1)))
+    for more in ((), (j < columns - 1,)):
+        kernel = Loops(2, 0, 1, operands, (), (Store(1, load(0, dtype, at, *more), False),))
+        call = KernelCall(kernel, (3, columns), ((0, 0), (columns, 1)))
+        check(call, [(sample(dtype, 3 * columns), 0), guarded(dtype, 3 * columns)])
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, float16, int64, bool_, uint8], ids=str)
 @pytest.mark.parametrize("times", [2, 4, 32])
 def test_neighbouring_lanes_that_share_an_element(dtype, times):
     """x[i - 1, j // times], with zeros for the first row and the last column."""

@@ -18,6 +18,7 @@ from contraflow.errors import describe
 from contraflow.operation.kinds import composite
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
+from contraflow.ops.creation.create import zeros
 from contraflow.ops.linalg.products import contract
 from contraflow.ops.nn.window import (
     Pads,
@@ -32,8 +33,8 @@ from contraflow.ops.nn.window import (
 )
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.ops.shape.arrange import flip
-from contraflow.ops.shape.view import reshape
-from contraflow.shapes import Shape
+from contraflow.ops.shape.view import assign, reshape
+from contraflow.shapes import Shape, contiguous_strides
 from contraflow.tensors.tensor import Tensor
 
 _TAPS, _PLACES = "ijk", "xyz"  # labels of a kernel's dims and of the spatial dims
@@ -99,14 +100,14 @@ def _labels(n: int, groups: int) -> tuple[str, str, str]:
     return _TAPS[:n], _PLACES[:n], "g" if groups > 1 else ""
 
 
-def _with_gaps(x: Tensor, stride: Shape) -> Tensor:
-    """Images whose elements lie `stride` apart among zeros."""
-    n = len(stride)
-    ones, sizes = (1,) * n, x.shape[2:]
-    return add_windows(
-        reshape(x, (*x.shape[:2], *ones, *sizes)), kernel=ones, stride=stride, dilation=ones,
-        size=reach(sizes, ones, stride, ones), start=(0,) * n,
-    )  # fmt: skip
+def _with_gaps(x: Tensor, sizes: Shape, start: Shape, stride: Shape) -> Tensor:
+    """Images of zeros with the elements of `x` in them, from `start` on, `stride` apart."""
+    whole = contiguous_strides((*x.shape[:2], *sizes))
+    lead, last = whole[:2], whole[2:]
+    offset = sum(first * step for first, step in zip(start, last))
+    strides = (*lead, *(st * step for st, step in zip(stride, last)))
+    empty = zeros((*x.shape[:2], *sizes), dtype=x.dtype)
+    return assign(empty, x, shape=x.shape, strides=strides, offset=offset)
 
 
 def _spread(
@@ -115,23 +116,30 @@ def _spread(
 ) -> Tensor:  # fmt: skip
     """Every element paints its kernel, scaled, onto an image, of which `sizes` are cut out."""
     n = len(sizes)
-    kernel = weight.shape[2:]
+    kernel, ones = weight.shape[2:], (1,) * n
     taps, places, g = _labels(n, groups)
-    if max(stride) > 1 and weight.shape[0] == groups and weight.shape[1] == 1:
-        # A filter for each channel is a map, which costs as much as writing the products of every
-        # element and tap would.
-        x, stride = _with_gaps(x, stride), (1,) * n
-    before = tuple(span - 1 - first for span, first in zip(extents(kernel, dilation), start))
+    spans = extents(kernel, dilation)
+    before = tuple(span - 1 - first for span, first in zip(spans, start))
     after = tuple(
         size + span - 1 - m - first
-        for size, span, m, first in zip(sizes, extents(kernel, dilation), x.shape[2:], before)
+        for size, span, m, first in zip(
+            sizes, spans, reach(x.shape[2:], ones, stride, ones), before
+        )
     )
+    # A filter for each channel costs less than writing the products of every element and tap.
+    apart = weight.shape[0] == groups and weight.shape[1] == 1
     channels = weight.shape[1] * groups
     weight = _in_groups(weight, groups, 0)
-    if max(stride) == 1 and min(before + after) >= 0:
-        around = _in_groups(padded(x, tuple(zip(before, after))), groups, 1)
-        patches = windows(around, kernel=kernel, stride=stride, dilation=dilation)
-        turned = flip(weight, tuple(range(-n, 0)))
+    if (max(stride) == 1 or apart) and min(before + after) >= 0:
+        if max(stride) == 1:
+            around = padded(x, tuple(zip(before, after)))
+        else:
+            whole = tuple(size + span - 1 for size, span in zip(sizes, spans))
+            around = _with_gaps(x, whole, before, stride)
+        around = _in_groups(around, groups, 1)
+        patches = windows(around, kernel=kernel, stride=ones, dilation=dilation)
+        # All taps of a filter in one dim are turned round as one row.
+        turned = reshape(flip(reshape(weight, (*weight.shape[:-n], -1)), (-1,)), weight.shape)
         out = contract(patches, turned, spec=f"n{g}o{taps}{places},{g}oc{taps}->n{g}c{places}")
         return reshape(out, (x.shape[0], channels, *sizes))
     x = _in_groups(x, groups, 1)

@@ -86,7 +86,8 @@ class BoxRenderer:
         self.axis_count = kernel.outer + kernel.inner
         everything = list(s.walk(roots))
         self._find_repeats(everything)
-        self._analyse(list(s.walk([*roots, *(start for start, _ in self.repeats.values())])))
+        starts = [*(start for start, _ in self.repeats.values()), *self.reversals.values()]
+        self._analyse(list(s.walk([*roots, *starts])))
         self.size = len(everything)
         self.width, self.unroll = 1, 1
         self.gathers = vector_bytes == 64  # processors with such vectors are fast at that
@@ -120,8 +121,10 @@ class BoxRenderer:
             self.axes_of[e], self.level_of[e] = axes, level
 
     def _find_repeats(self, everything: Sequence[Expr]) -> None:
-        """Find loads in which neighbouring lanes share an element: at `start + (lane >> bits)`."""
+        """Find loads in which neighbouring lanes share an element: at `start + (lane >> bits)`;
+        and those that go backwards: at `start - lane`."""
         self.repeats: dict[Expr, tuple[Expr, int]] = {}
+        self.reversals: dict[Expr, Expr] = {}
         coordinate = s.axis(self.lane)
         loads = (e for e in everything if e.fn == "load" and e.args)
         for e in loads if self.lane != NO_LANE else ():
@@ -136,6 +139,8 @@ class BoxRenderer:
             shifted, bits = along[0].args if along[0].fn == "shr" else (None, None)
             if shifted is coordinate and bits is not None and bits.fn == "const":
                 self.repeats[e] = (start, bits.data)
+            if along[0].fn == "neg" and along[0].args[0] is coordinate:
+                self.reversals[e] = start
 
     def _varies(self, e: Expr) -> bool:
         return self.lane in self.axes_of[e]
@@ -462,6 +467,8 @@ class BoxRenderer:
         valid = self._validity(e, scope, point, width)
         if width > 1 and e in self.repeats and self.width >> self.repeats[e][1] > 1:
             value = self._load_repeated(e, scope, point, valid)
+        elif width > 1 and e in self.reversals:
+            value = self._load_reversed(e, scope, point, valid)
         else:
             value = self._fetch(k, e.args[:1], scope, point, width, valid)
         if operand.dtype is bool_:
@@ -607,6 +614,21 @@ class BoxRenderer:
         if valid:
             value = code.let(f"select {flags} {valid}, {kind} {value}, {kind} zeroinitializer")
         return value
+
+    def _load_reversed(self, e: Expr, scope: Scope, point: int, valid: str | None) -> str:
+        """The vector that ends with the first lane's element, from its last element on."""
+        code, operand = scope.code, self.kernel.operands[e.data]
+        kind, flags = memory(operand.dtype, self.width), wide("i1", self.width)
+        picks = ", ".join(f"i32 {lane}" for lane in reversed(range(self.width)))
+        order = f"<{self.width} x i32> <{picks}>"
+        last = self._value(self.reversals[e], scope, point, 1)
+        past = code.integer("add", scope.points[point], str(self.width - 1))
+        address = self._address(e.data, scope)
+        address = code.at(address, memory(operand.dtype), code.integer("sub", last, past))
+        if valid:
+            valid = code.let(f"shufflevector {flags} {valid}, {flags} poison, {order}")
+        found = self._load_contiguous(code, kind, address, valid, operand.dtype.itemsize)
+        return code.let(f"shufflevector {kind} {found}, {kind} poison, {order}")
 
     def _pointers(self, code: CodeStretch, address: str, element: str, along: str) -> str:
         return code.let(

@@ -36,7 +36,7 @@ class WindowFilters(FoldedSums):
     def _vectors(
         self, code: CodeStretch, start: str, pitch: str, rows: int, mask: str | None
     ) -> dict[tuple[int, int], str]:
-        """What windows of so many rows of places read: a vector per row and tap of a row."""
+        """A vector for each row and tap of a row that the windows of some rows of places read."""
         found, element = {}, memory(self.sum)
         for row in range(rows + SIDE - 1):
             here = code.at(start, element, code.integer("mul", str(row), pitch) if row else "0")

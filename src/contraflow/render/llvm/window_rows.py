@@ -34,7 +34,7 @@ class _Way(NamedTuple):
     """How the elements of pieces are read, how many pieces at once, and which ones: a number, and
     how many of these are among the whole ones."""
 
-    read: Callable[[CodeStretch, str, str | None], str]
+    read: Callable[[CodeStretch, str, Sequence[str]], str]
     ragged: bool
     at_once: int
     pieces: str
@@ -80,24 +80,27 @@ class WindowRows(FoldedSums):
         rest = chosen(even, "0", whole)
         every = code.let(f"add i64 {rest}, {ragged}")
         return [
-            _Way(self._lanes_at, False, 8, *[chosen(beside, whole)] * 2),
+            _Way(self._beside, False, 8, *[chosen(beside, whole)] * 2),
             _Way(self._every_second, False, 4, *[chosen(second, whole)] * 2),
-            _Way(self._lanes_at, True, 4, chosen(beside, ragged), "0"),
-            _Way(self._lanes_apart, True, 4, chosen(beside, "0", every), rest),
+            _Way(self._beside, True, 4, chosen(beside, ragged), "0"),
+            _Way(self._every_second, True, 2, chosen(second, ragged), "0"),
+            _Way(self._lanes_apart, True, 4, chosen(even, "0", every), rest),
         ]
 
-    def _every_second(self, code: CodeStretch, pointer: str, mask: str | None) -> str:
+    def _beside(self, code: CodeStretch, pointer: str, masks: Sequence[str]) -> str:
+        """A vector of elements that lie side by side, zeros where a mask is not set."""
+        return self._lanes_at(code, pointer, masks[0] if masks else None)
+
+    def _every_second(self, code: CodeStretch, pointer: str, masks: Sequence[str]) -> str:
         """A vector of elements that lie two apart: of two that overlap, so that none is read which
         lies behind the last."""
-        element, odd = memory(self.sum), self.width - 1
-        pair = [
-            self._load(code, start, self.sum, self.width)
-            for start in (pointer, code.at(pointer, element, str(odd)))
-        ]
+        odd = self.width - 1
+        starts = (pointer, code.at(pointer, memory(self.sum), str(odd)))
+        low, high = map(self._lanes_at, [code] * 2, starts, masks[1:] or (None, None))
         lanes = [2 * lane if 2 * lane <= odd else 2 * lane + 1 for lane in range(self.width)]
-        return self._shuffled(code, self.vector, (pair[0], pair[1]), lanes)
+        return self._shuffled(code, self.vector, (low, high), lanes)
 
-    def _lanes_apart(self, code: CodeStretch, pointer: str, mask: str | None) -> str:
+    def _lanes_apart(self, code: CodeStretch, pointer: str, masks: Sequence[str]) -> str:
         """A vector of elements that lie `stride` apart, zeros where a mask is not set."""
         element, kind = memory(self.sum), memory(self.sum, self.width)
         (distance,) = self._distances(code, "%stride")
@@ -107,11 +110,12 @@ class WindowRows(FoldedSums):
         return code.let(
             f"call {kind} @llvm.masked.gather.{mangled(element, self.width)}.v{self.width}p0"
             f"(<{self.width} x ptr> {pointers}, i32 {self.align}, "
-            f"{wide('i1', self.width)} {mask}, {kind} zeroinitializer)"
+            f"{wide('i1', self.width)} {masks[0]}, {kind} zeroinitializer)"
         )
 
-    def _piece(self, code: CodeStretch, way: _Way, number: str) -> tuple[str, str, str | None]:
-        """The offset of a piece in B, its number, and its mask if it is ragged."""
+    def _piece(self, code: CodeStretch, way: _Way, number: str) -> tuple[str, str, list[str]]:
+        """The offset of a piece in B, its number, and if it is ragged the lanes that it has, and
+        those of the two vectors from which every second element is taken."""
         slot = number
         if way.ragged:
             front = code.let(f"icmp slt i64 {number}, {way.whole}")
@@ -120,8 +124,13 @@ class WindowRows(FoldedSums):
             slot = code.let(f"select i1 {front}, i64 {number}, i64 {back}")
         entry = piece_place(code, "%pieces", slot)
         offset, index = code.word(entry, 0), code.word(entry, 1)
-        mask = self._first_lanes(code, code.word(entry, 2)) if way.ragged else None
-        return offset, index, mask
+        if not way.ragged:
+            return offset, index, []
+        lanes = [code.word(entry, 2)]
+        if way.read == self._every_second:
+            spanned = code.let(f"sub i64 {code.let(f'shl i64 {lanes[0]}, 1')}, 1")
+            lanes += [spanned, code.let(f"sub i64 {spanned}, {self.width - 1}")]
+        return offset, index, [self._first_lanes(code, count) for count in lanes]
 
     # --- a column for each place ---------------------------------------------------------------
 
@@ -140,24 +149,24 @@ class WindowRows(FoldedSums):
                 starts, targets = [], []
                 for i in range(way.at_once):
                     number = self._least(code, last, code.integer("add", group.index, str(i)))
-                    offset, index, mask = self._piece(code, way, number)
+                    offset, index, masks = self._piece(code, way, number)
                     starts.append(code.at("%b", element, offset))
-                    targets.append((code.at("%c", element, index), mask))
+                    targets.append((code.at("%c", element, index), masks))
                 nothing = [(self.vector, "zeroinitializer")] * way.at_once
                 with function.loop("0", "%depth", 1, nothing) as loop:
                     body = function.code()
                     tap = body.word(piece_place(body, "%taps", loop.index), 0)
                     left = self._splatted(body, self._row_apart(body, "%a", loop.index, "%ak"))
                     loop.following = []
-                    for start, (_, mask), total in zip(starts, targets, loop.carried):
-                        right = way.read(body, body.at(start, element, tap), mask)
+                    for start, (_, masks), total in zip(starts, targets, loop.carried):
+                        right = way.read(body, body.at(start, element, tap), masks)
                         loop.following.append(self._multiply_add(body, left, right, total))
                 code = function.code()
-                for (target, mask), total in zip(targets, loop.carried):
-                    if mask is None:
-                        self._write_row(code, target, [total])
+                for (target, masks), total in zip(targets, loop.carried):
+                    if masks:
+                        self._write_lanes(code, target, total, masks[0])
                     else:
-                        self._write_lanes(code, target, total, mask)
+                        self._write_row(code, target, [total])
         return function.text()
 
     # --- a column for each tap -----------------------------------------------------------------
@@ -201,11 +210,11 @@ class WindowRows(FoldedSums):
         carried = [(self.vector, total) for total in totals]
         with function.loop("0", way.pieces, 1, carried) as loop:
             body = function.code()
-            offset, index, mask = self._piece(body, way, loop.index)
-            left = self._lanes_at(body, body.at(a, element, index), mask)
+            offset, index, masks = self._piece(body, way, loop.index)
+            left = self._beside(body, body.at(a, element, index), masks)
             loop.following = []
             for start, total in zip(starts, loop.carried):
-                right = way.read(body, body.at(start, element, offset), mask)
+                right = way.read(body, body.at(start, element, offset), masks)
                 loop.following.append(self._multiply_add(body, left, right, total))
         return loop.carried
 
