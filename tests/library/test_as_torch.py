@@ -138,6 +138,7 @@ def test_names_that_transformers_and_torch_geometric_need(tmp_path: Path) -> Non
         from torch.distributed import rpc
         from torch.nn.attention.flex_attention import AuxRequest, _DEFAULT_SPARSE_BLOCK_SIZE
         from torch.optim.lr_scheduler import _LRScheduler
+        from torch.optim.optimizer import Optimizer, required
         from torch.utils.data.dataloader import _BaseDataLoaderIter
         assert str(torch.float64) == "torch.float64" and f"{torch.float64}" == "float64"
         assert torch.finfo(torch.float8_e4m3fn).max == 448.0 and torch.finfo().bits == 32

@@ -106,6 +106,10 @@ def directed(group: ParamGroup, p: Tensor, g: Tensor) -> Tensor:
     return g
 
 
+# PyTorch's default of settings that must be given, which optimizers of packages import.
+required = object()
+
+
 class Optimizer(HookedOptimizer):
     """The base of optimizers. One writes `initial_state` and `update`.
 

@@ -23,11 +23,13 @@ from contraflow.errors import describe
 from contraflow.operation.context import state
 from contraflow.serialize.header import (
     NO_CHECKSUM,
+    WIDENED,
     Damaged,
     FileTensor,
     checksum_of,
     header_bytes,
     read_header,
+    widened,
 )
 from contraflow.serialize.structure import FileContents, unpack
 from contraflow.serialize.torch_files import Locator, is_torch_file, read_torch_file
@@ -262,7 +264,7 @@ def _mapped(file: BinaryIO) -> Callable[[FileTensor], Storage]:
 
     def read(entry: FileTensor) -> Storage:
         array = whole[entry.begin : entry.begin + entry.nbytes]
-        if not entry.nbytes or array.ctypes.data % entry.dtype.itemsize:
+        if not entry.nbytes or entry.stored or array.ctypes.data % entry.dtype.itemsize:
             return _storage(entry, array.copy())
         storage = _storage(entry, array)
         storage.frozen = True
@@ -274,6 +276,8 @@ def _mapped(file: BinaryIO) -> Callable[[FileTensor], Storage]:
 def _storage(entry: FileTensor, array: np.ndarray) -> Storage:
     if entry.dtype is dtypes.bool_ and array.size and array.max() > 1:
         raise Damaged(f"tensor {entry.name!r:.80} is bool, but has bytes other than 0 and 1")
+    if entry.stored:
+        array = widened(entry.stored, array.view(WIDENED[entry.stored][0]))
     storage = Storage(array.view(entry.dtype.numpy))
     if state().inference:
         storage.inference = True

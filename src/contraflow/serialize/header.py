@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from contraflow import dtypes
@@ -27,6 +28,29 @@ _DTYPES = {
     "F32": dtypes.float32, "F64": dtypes.float64,
 }  # fmt: skip
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+# Types of elements in files that do not exist here, with the dtype that they become: the next
+# wider one that has all of their values.
+WIDENED: dict[str, tuple[np.dtype[Any], DType]] = {
+    "uint16": (np.dtype(np.uint16), dtypes.int32),
+    "uint32": (np.dtype(np.uint32), dtypes.int64),
+    "float8_e4m3fn": (np.dtype(ml_dtypes.float8_e4m3fn), dtypes.float32),
+    "float8_e5m2": (np.dtype(ml_dtypes.float8_e5m2), dtypes.float32),
+    "float8_e4m3fnuz": (np.dtype(ml_dtypes.float8_e4m3fnuz), dtypes.float32),
+    "float8_e5m2fnuz": (np.dtype(ml_dtypes.float8_e5m2fnuz), dtypes.float32),
+}
+_WIDENED_NAMES = {
+    "U16": "uint16", "U32": "uint32", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz",
+}  # fmt: skip
+
+
+def widened(name: str, array: np.ndarray) -> np.ndarray:
+    """Elements of a type that does not exist here, in the dtype that they become."""
+    _, dtype = WIDENED[name]
+    warnings.warn(f"load: tensors of {name} become {dtype}.", stacklevel=2)
+    return array.astype(dtype.numpy)
+
 
 # The header of every file of ours begins with this; the checksum of the header follows.
 _BEGINNING = b'{"__metadata__":{"format":"contraflow","checksum":"'
@@ -46,6 +70,7 @@ class FileTensor(NamedTuple):
     begin: int
     nbytes: int
     checksum: str | None  # None in a file that is not ours
+    stored: str = ""  # the type of its elements in the file, if that is one of WIDENED
 
 
 class Header(NamedTuple):
@@ -107,7 +132,9 @@ def read_header(file: BinaryIO) -> Header:
     if length > HEADER_LIMIT:
         raise Damaged(f"its header has {length} bytes; the format allows {HEADER_LIMIT}")
     text = file.read(length)
-    is_ours = text.startswith(_BEGINNING)
+    # Other programs pad headers to 8 bytes, and may write our metadata in the order that is ours.
+    is_padded = (8 + length) % ALIGNMENT == 0
+    is_ours = is_padded and text.startswith(_BEGINNING)
     if is_ours:
         at = len(_BEGINNING)
         found, rest = text[at : at + 8], text[at + 8 :]
@@ -117,15 +144,10 @@ def read_header(file: BinaryIO) -> Header:
     metadata = content.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         raise Damaged("its metadata are not an object")
-    if not is_ours and ("contraflow" in metadata or metadata.get("format") == "contraflow"):
+    was_ours = "contraflow" in metadata or metadata.get("format") == "contraflow"
+    if was_ours and not is_ours and is_padded and _is_nearly_ours(text):
         # A damaged beginning does not make another format of a file: the mark stands there twice.
-        if _is_nearly_ours(text):
-            raise Damaged("its header is damaged")
-        warnings.warn(
-            "load: another program has rewritten the metadata of this file, so its tensors are "
-            "given under their names, without the structure that they were saved in.",
-            stacklevel=3,
-        )
+        raise Damaged("its header is damaged")
     structure: Any = None
     checksums: Any = {}
     copies: Any = {}
@@ -146,6 +168,12 @@ def read_header(file: BinaryIO) -> Header:
     ]
     entries.sort(key=lambda entry: (entry.begin, entry.nbytes))
     _check_ranges(entries, 8 + length, size)
+    if was_ours and not is_ours:
+        warnings.warn(
+            "load: another program has rewritten the metadata of this file, so its tensors are "
+            "given under their names, without the structure that they were saved in.",
+            stacklevel=3,
+        )
     return Header(entries, is_ours, structure, copies, devices)
 
 
@@ -192,25 +220,26 @@ def _entry(name: str, given: Any, start: int, checksum: str | None) -> FileTenso
     if not isinstance(given, dict) or not {"dtype", "shape", "data_offsets"} <= given.keys():
         raise Damaged(f"tensor {name!r:.80} has no dtype, shape or data_offsets")
     dtype, shape, ends = given["dtype"], given["shape"], given["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise Damaged(
-            f"tensor {name!r:.80} has dtype {dtype!r:.20}; supported are {', '.join(_DTYPES)}"
-        )
+    if not isinstance(dtype, str) or (dtype not in _DTYPES and dtype not in _WIDENED_NAMES):
+        known = ", ".join((*_DTYPES, *_WIDENED_NAMES))
+        raise Damaged(f"tensor {name!r:.80} has dtype {dtype!r:.20}; supported are {known}")
     if not are_sizes(shape):
         raise Damaged(f"tensor {name!r:.80} has the shape {shape!r:.60}")
     if not (are_sizes(ends) and len(ends) == 2 and ends[0] <= ends[1]):
         raise Damaged(f"tensor {name!r:.80} has the range {ends!r:.60}")
     begin, end = ends
-    found = _DTYPES[dtype]
+    stored = _WIDENED_NAMES.get(dtype, "")
+    found = WIDENED[stored][1] if stored else _DTYPES[dtype]
+    itemsize = WIDENED[stored][0].itemsize if stored else found.itemsize
     # NumPy multiplies the sizes beside a zero too.
     if numel(n for n in shape if n) * found.itemsize >= 1 << 63:
         raise Damaged(f"tensor {name!r:.80} has the shape {shape!r:.60}, too large for anything")
-    if numel(shape) * found.itemsize != end - begin:
+    if numel(shape) * itemsize != end - begin:
         raise Damaged(
-            f"tensor {name!r:.80} is {found}{shape!r:.60}, but its range {begin} to {end} has "
-            f"{end - begin} bytes"
+            f"tensor {name!r:.80} is {stored or found}{shape!r:.60}, but its range {begin} to "
+            f"{end} has {end - begin} bytes"
         )
-    return FileTensor(name, found, tuple(shape), start + begin, end - begin, checksum)
+    return FileTensor(name, found, tuple(shape), start + begin, end - begin, checksum, stored)
 
 
 def _check_ranges(entries: list[FileTensor], start: int, size: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import pickle
 import struct
-import warnings
 import zipfile
 import zlib
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -19,13 +18,12 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import DType
 from contraflow.operation.context import state
-from contraflow.serialize.header import Damaged
+from contraflow.serialize.header import WIDENED, Damaged, widened
 from contraflow.shapes import Sizes, View
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -33,17 +31,10 @@ from contraflow.tensors.tensor import Tensor
 ZIP, PICKLE = b"PK\x03\x04", b"\x80\x02"
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
-# Types of elements in files, with the dtype that they become. Those that do not exist here become
-# the next wider one that has all of their values.
+# Types of elements in files, with the dtype that they become.
 _NUMPY: dict[str, tuple[np.dtype[Any], DType]] = {
-    **{dtype.name: (dtype.numpy, dtype) for dtype in dtypes.ALL},
-    "uint16": (np.dtype(np.uint16), dtypes.int32),
-    "uint32": (np.dtype(np.uint32), dtypes.int64),
-    "float8_e4m3fn": (np.dtype(ml_dtypes.float8_e4m3fn), dtypes.float32),
-    "float8_e5m2": (np.dtype(ml_dtypes.float8_e5m2), dtypes.float32),
-    "float8_e4m3fnuz": (np.dtype(ml_dtypes.float8_e4m3fnuz), dtypes.float32),
-    "float8_e5m2fnuz": (np.dtype(ml_dtypes.float8_e5m2fnuz), dtypes.float32),
-}
+    **{dtype.name: (dtype.numpy, dtype) for dtype in dtypes.ALL}, **WIDENED
+}  # fmt: skip
 _STORAGES = {f"{title}Storage": dtype.name for title, dtype in dtypes.TENSOR_NAMES.items()}
 
 
@@ -75,9 +66,8 @@ class FileStorage:
             if len(data) % numpy.itemsize:
                 raise Damaged(f"a storage of {len(data)} bytes does not hold {elements} elements")
             array = np.frombuffer(data, numpy)
-            if numpy != dtype.numpy:
-                warnings.warn(f"load: tensors of {elements} become {dtype}.", stacklevel=2)
-            found = Storage(array.astype(dtype.numpy))
+            is_here = numpy == dtype.numpy
+            found = Storage(array.copy() if is_here else widened(elements, array))
             found.inference = state().inference
             found = self._made[elements] = self._located(found, dtype, self._lay)
         return found
