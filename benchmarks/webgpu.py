@@ -8,7 +8,7 @@ Products, sums and copies by their rates, whole training steps with the loss rea
 costs the host. Values are compared with the cpu's before anything is timed. Where PyTorch sees a
 CUDA device it does the same work, in the same rounds: steps eager, and at their best, captured by
 hand as a CUDA graph. First calls are made in processes of their own, in which the driver has no
-shader in its cache, and include opening the device.
+shader in its cache; opening the device there is a row of its own.
 
 On a server without a display the driver of NVIDIA is found by a manifest of its own
 (docs/webgpu.md); one is written here if no other is set and the driver's library is there.
@@ -162,13 +162,13 @@ class Bench:
             p, q = (torch.tensor(y, device="cuda") for y in (x, x[::-1].copy()))
         self.alternate("x + y", "GB/s", 12e-9 * n, lambda: a + b, lambda: p + q, 8)
         self.alternate("copy", "GB/s", 8e-9 * n, lambda: a.clone(), lambda: p.clone(), 8)
-        self.alternate("sum", "GB/s", 4e-9 * n, lambda: a.sum(), lambda: p.sum(), 8)
+        self.alternate("sum", "GB/s", 4e-9 * n, lambda: a.sum(), lambda: p.sum(), 32)
         rows = 64 if self.quick else 8192
         c = a[: rows * 1024].reshape(rows, 1024)
         r = p[: rows * 1024].reshape(rows, 1024) if self.cuda else None
         self.alternate(
             "softmax of rows of 1024", "GB/s", 8e-9 * rows * 1024,
-            lambda: c.softmax(1), lambda: r.softmax(1), 8,
+            lambda: c.softmax(1), lambda: r.softmax(1), 64,
         )  # fmt: skip
 
     def bodies(self) -> None:
@@ -216,7 +216,10 @@ class Bench:
                 found[place] = contender, [contender.values(i) for i in range(6)]
             cf.set_default_device(None)
             np.testing.assert_allclose(found["webgpu"][1], found["cpu"][1], rtol=2e-3)
-            self.show({"name": f"{name}, first call", "unit": "s", "webgpu": cold_call(name)})
+            opening, first = cold_call(name)
+            if name == STEPS[0]:
+                self.show({"name": "opening the device", "unit": "s", "webgpu": opening})
+            self.show({"name": f"{name}, first call", "unit": "s", "webgpu": first})
             ours, numbers = found["webgpu"][0], iter(range(10**9))
             for mode in ("eager", "captured") if self.cuda else ("",):
                 self.alternate(
@@ -278,8 +281,8 @@ def torch_step(step: models.Step, mode: str, numbers: Iterator[int]) -> Callable
     return lambda: contender.read(contender.run(next(numbers)))
 
 
-def cold_call(name: str) -> float:
-    """Seconds of the first call of a step in a process of its own, where no shader is cached."""
+def cold_call(name: str) -> tuple[float, float]:
+    """`first_call` of a step in a process of its own, where no shader is cached."""
     with tempfile.TemporaryDirectory() as empty:
         folders = {"HOME": empty, "XDG_CACHE_HOME": empty}
         caches = {"__GL_SHADER_DISK_CACHE": "0", "MESA_SHADER_CACHE_DISABLE": "true"}
@@ -287,16 +290,19 @@ def cold_call(name: str) -> float:
             [sys.executable, "-m", "benchmarks.webgpu", "--first-call", name],
             env={**os.environ, **folders, **caches}, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
-    return float(found.stdout.split()[-1])
+    opening, first = map(float, found.stdout.split()[-2:])
+    return opening, first
 
 
-def first_call(name: str) -> float:
-    """Seconds from nothing but imports to the first loss of a step."""
+def first_call(name: str) -> tuple[float, float]:
+    """Seconds that it takes to open the device, and then to the first loss of a step."""
     step = models.STEPS[name]()
     start = perf_counter()
+    devices.lookup("webgpu")
+    opened = perf_counter()
     cf.set_default_device("webgpu")
     with_contraflow.make(step, "compiled").values(0)
-    return perf_counter() - start
+    return opened - start, perf_counter() - opened
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -331,7 +337,7 @@ def main() -> None:
         return
     find_driver()
     if given.first_call:
-        print(first_call(given.first_call))
+        print(*first_call(given.first_call))
         return
     if torch is not None:
         torch.backends.cuda.matmul.allow_tf32 = False

@@ -63,6 +63,7 @@ TABLE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], int]] = {
     "float16, kept": (lambda x, w: (x.half() @ w.half(), (x.half() @ w.half()) * 2), (X, W), 3),
     "to integers": (lambda x, w: (x @ w).int(), (X, W), 1),
     "in several panels": (lambda x, w, b: x @ w + b, (*LONG, B), 1),
+    "in several panels, kept": (lambda x, w, b: (x @ w, x @ w + b), (*LONG, B), 1),
     "read again": (lambda x, w: (x @ w).tanh() - (x @ w).mean(1, keepdim=True), (X, W), 2),
     "batches": (lambda x, w: (x.reshape(3, 11, 40) @ w.expand(3, 40, 50)) + 1, (X, W), 1),
     "two axes of batches": (lambda p, q, h: F.gelu(p @ q + h), (P, Q, HEADS), 1),

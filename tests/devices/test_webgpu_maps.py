@@ -102,7 +102,7 @@ def test_which_sweeps_are_shared():
     for rows, length, together in (
         (8192, 1024, 4),
         (2048, 1024, 2),
-        (65536, 128, 8),
+        (65536, 64, 16),
         (9000, 4096, 0),
     ):
         assert wgsl.variant_of(call_of(row, (rows, length))).rows == together

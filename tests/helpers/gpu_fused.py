@@ -8,7 +8,7 @@ from contraflow.expressions import expression as s
 from contraflow.render.clike.fused import FusedProduct, fused, may_follow
 
 
-def with_bias(keeps: bool, dtype: DType = float32) -> FusedProduct:
+def with_bias(keeps: bool, dtype: DType = float32, depth: int = 50) -> FusedProduct:
     """The product of two matrices, and the larger of zero and its sum with a row."""
     ones, row = (2, 1), (0, 1)
     operands = (
@@ -19,8 +19,8 @@ def with_bias(keeps: bool, dtype: DType = float32) -> FusedProduct:
     following = KernelCall(
         loops(2, 0, 1, operands, (), stores), (30, 70), ((70, 1), (0, 1), (70, 1))
     )
-    strides = ((0, 0, 50, 1), (0, 0, 70, 1), (0, 0, 70, 1))
-    product = KernelCall(contraction(dtype, float32), (1, 1, 30, 70, 50), strides)
+    strides = ((0, 0, depth, 1), (0, 0, 70, 1), (0, 0, 70, 1))
+    product = KernelCall(contraction(dtype, float32), (1, 1, 30, 70, depth), strides)
     assert may_follow(product, following, 0)
     kernel = fused(product, following, 0, keeps).kernel
     assert isinstance(kernel, FusedProduct)
@@ -48,6 +48,7 @@ def kernels() -> dict[str, FusedProduct]:
     return {
         "product_with_bias": with_bias(False),
         "product_kept_with_bias": with_bias(True),
+        "product_in_panels_with_bias": with_bias(False, depth=2000),
         "product_of_float16_with_bias": with_bias(True, float16),
         "product_of_batches_with_triangle": with_triangle(),
     }

@@ -18,7 +18,7 @@ fn round_float16(x: f32) -> f32 {
 }
 
 @compute @workgroup_size(256)
-fn product_e497fd035cd9(
+fn product_4614389a6596(
     @builtin(local_invocation_index) local: u32,
     @builtin(workgroup_id) place: vec3<u32>,
     @builtin(num_workgroups) extent: vec3<u32>) {
@@ -211,55 +211,57 @@ fn product_e497fd035cd9(
                 vectors[b_place1] = b1;
                 workgroupBarrier();
             }
-            vectors[thread + 0] = sum0_0;
-            vectors[thread + 256] = sum1_0;
-            vectors[thread + 512] = sum2_0;
-            vectors[thread + 768] = sum3_0;
-            workgroupBarrier();
-            for (var own: i32 = thread; own < 64; own += 256) {
-                let at: i32 = own / 16 * 256 + own % 16;
-                var total: vec4<f32> = vectors[at];
-                total += vectors[at + 16];
-                total += vectors[at + 32];
-                total += vectors[at + 48];
-                total += vectors[at + 64];
-                total += vectors[at + 80];
-                total += vectors[at + 96];
-                total += vectors[at + 112];
-                total += vectors[at + 128];
-                total += vectors[at + 144];
-                total += vectors[at + 160];
-                total += vectors[at + 176];
-                total += vectors[at + 192];
-                total += vectors[at + 208];
-                total += vectors[at + 224];
-                total += vectors[at + 240];
-                let number: i32 = own / 16 + 0;
-                let i: i32 = number / 1;
-                let own_row: i32 = own % 16 / 4 + i / 4 * 4;
-                let own_column: i32 = own % 4 + number % 1 * 4;
-                let to_row: i32 = first_row + own_row * 4 + i % 4;
-                if (to_row < size2) {
-                    let row_at: i32 = matrix2 + to_row * stride2_2;
-                    for (var part: i32 = 0; part < 4; part += 1) {
-                        let own_place: i32 = first_column + own_column * 4 + part;
-                        if (own_place < size3) {
-                            let v0: f32 = total[part];
-                            let v1: f32 = round_float16(v0);
-                            let to: i32 = row_at + own_place * stride2_3;
-                            operand2[to] = f16(v1);
-                            let v2: f32 = f32(operand3[offset3 + batch0 * stride3_0 + batch1 * stride3_1 + to_row * stride3_2 + own_place * stride3_3]);
-                            let v3: f32 = round_float16((v1 + v2));
-                            let v4: bool = v3 > 0.0f;
-                            let v5: bool = (bitcast<u32>(v3) & 0x7fffffffu) > 0x7f800000u;
-                            let v6: bool = v4 | v5;
-                            let v7: f32 = round_float16((select(0.0f, v3, v6)));
-                            operand4[offset4 + batch0 * stride4_0 + batch1 * stride4_1 + to_row * stride4_2 + own_place * stride4_3] = f16(v7);
+            {
+                vectors[thread + 0] = sum0_0;
+                vectors[thread + 256] = sum1_0;
+                vectors[thread + 512] = sum2_0;
+                vectors[thread + 768] = sum3_0;
+                workgroupBarrier();
+                for (var own: i32 = thread; own < 64; own += 256) {
+                    let at: i32 = own / 16 * 256 + own % 16;
+                    var total: vec4<f32> = vectors[at];
+                    total += vectors[at + 16];
+                    total += vectors[at + 32];
+                    total += vectors[at + 48];
+                    total += vectors[at + 64];
+                    total += vectors[at + 80];
+                    total += vectors[at + 96];
+                    total += vectors[at + 112];
+                    total += vectors[at + 128];
+                    total += vectors[at + 144];
+                    total += vectors[at + 160];
+                    total += vectors[at + 176];
+                    total += vectors[at + 192];
+                    total += vectors[at + 208];
+                    total += vectors[at + 224];
+                    total += vectors[at + 240];
+                    let number: i32 = own / 16 + 0;
+                    let i: i32 = number / 1;
+                    let own_row: i32 = own % 16 / 4 + i / 4 * 4;
+                    let own_column: i32 = own % 4 + number % 1 * 4;
+                    let to_row: i32 = first_row + own_row * 4 + i % 4;
+                    if (to_row < size2) {
+                        let row_at: i32 = matrix2 + to_row * stride2_2;
+                        for (var part: i32 = 0; part < 4; part += 1) {
+                            let own_place: i32 = first_column + own_column * 4 + part;
+                            if (own_place < size3) {
+                                let to: i32 = row_at + own_place * stride2_3;
+                                let v0: f32 = total[part];
+                                let v1: f32 = round_float16(v0);
+                                operand2[to] = f16(v1);
+                                let v2: f32 = f32(operand3[offset3 + batch0 * stride3_0 + batch1 * stride3_1 + to_row * stride3_2 + own_place * stride3_3]);
+                                let v3: f32 = round_float16((v1 + v2));
+                                let v4: bool = v3 > 0.0f;
+                                let v5: bool = (bitcast<u32>(v3) & 0x7fffffffu) > 0x7f800000u;
+                                let v6: bool = v4 | v5;
+                                let v7: f32 = round_float16((select(0.0f, v3, v6)));
+                                operand4[offset4 + batch0 * stride4_0 + batch1 * stride4_1 + to_row * stride4_2 + own_place * stride4_3] = f16(v7);
+                            }
                         }
                     }
                 }
+                workgroupBarrier();
             }
-            workgroupBarrier();
         }
     }
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -28,12 +27,12 @@ from contraflow.render.clike.writer import ExprText
 @dataclass(eq=False, repr=False)
 class FusedProduct(Contraction):
     """A contraction whose operands 0, 1, 2 are followed by those of a map, but for the one that
-    reads the result, and by one for each axis of the map whose coordinate it computes with. `keeps`
-    says that the result itself is stored too."""
+    reads the result, and by one for each axis of the map whose coordinate it computes with."""
 
     following: Loops | None = None
     result: int = 0  # the number of the operand of the map that is the product's result
-    keeps: bool = True
+    keeps: bool = True  # the result itself is stored too
+    panels: bool = False  # the sum has several, and the result holds that of those before the last
 
     @property
     def map(self) -> Loops:
@@ -65,7 +64,8 @@ class FusedProduct(Contraction):
     @cached_property
     def name(self) -> str:
         """A stable name."""
-        parts = (self.dtype, self.accumulate, self.map.identity, self.result, self.keeps)
+        flags = (self.keeps, self.panels)
+        parts = (self.dtype, self.accumulate, self.map.identity, self.result, *flags)
         return f"product_{hashlib.sha256(' '.join(map(str, parts)).encode()).hexdigest()[:12]}"
 
 
@@ -132,12 +132,12 @@ def _by_stride(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, 
 
 
 def fused(product: KernelCall, call: KernelCall, result: int, keeps: bool) -> KernelCall:
-    """A product and a map that may follow it as one call. A sum in several panels is kept."""
+    """A product and a map that may follow it as one call."""
     own, kernel = product.kernel, call.kernel
     assert isinstance(own, Contraction)
     assert isinstance(kernel, Loops)
-    keeps = keeps or (own.dtype is own.accumulate and product.sizes[4] > PANEL)
-    both = FusedProduct(own.dtype, own.accumulate, None, kernel, result, keeps)
+    panels = own.dtype is own.accumulate and product.sizes[4] > PANEL
+    both = FusedProduct(own.dtype, own.accumulate, None, kernel, result, keeps, panels)
     product = _with_batch_of(product, call, result)
     places = _places(product, call, result)
     assert places is not None
@@ -161,31 +161,39 @@ class FusedProductWriter(ProductWriter):
     def __init__(self, kernel: FusedProduct, syntax: Syntax, tiling: Tiling) -> None:
         super().__init__(kernel, syntax, tiling)
         self.stores = prepare(kernel.map, syntax.column).stores
+        self.is_last = True  # what is written is about the last panel
 
-    def write_stores(self) -> None:
-        """Write what becomes of a thread's sums, which pass through shared memory: the map would be
-        written out for each of them else."""
-        self.write_sums_of_slices()
+    def write_results(self) -> None:
+        """Write what becomes of the sums over a panel. Those of the last one pass through shared
+        memory, whatever the tile: the map is written in a loop over them, and not for each."""
+        if self.kernel.panels:
+            self.is_last = False
+            with self.block(f"if (panel + {PANEL} < size4)"):
+                super().write_results()
+            self.is_last = True
+        with self.block("else" if self.kernel.panels else ""):
+            self.write_sums_of_slices()
 
     def write_store(self, column: str, vector: str) -> None:
         """Write what becomes of four columns."""
         kernel, syntax = self.kernel, self.syntax
-        rounded = kernel.dtype is not kernel.accumulate  # then there is one panel
-        with self.loop("part", "0", "4", "1"), ExitStack() as inside:
+        if not self.is_last:
+            super().write_store(column, vector)
+            return
+        with self.loop("part", "0", "4", "1"):
             self.index("own_place", f"{column} + part")
-            inside.enter_context(self.block("if (own_place < size3)"))
-            self.complete = self.define(kernel.accumulate, f"{vector}[part]")
-            if rounded:
-                value = syntax.convert(self.complete, kernel.accumulate, kernel.dtype)
-                self.complete = self.define(kernel.dtype, value)
-            if kernel.keeps:
+            with self.block("if (own_place < size3)"):
                 self.index("to", "row_at + own_place * stride2_3")
-                if not rounded:
-                    self.complete = self.add_panels(self.complete, "to")
-                self.line(syntax.store(2, kernel.dtype, "to", self.complete))
-                if not rounded:
-                    inside.enter_context(self.block(f"if (panel + {PANEL} >= size4)"))
-            self.write_map()
+                complete = self.define(kernel.accumulate, f"{vector}[part]")
+                if kernel.panels:
+                    complete = self.add_panels(complete, "to")
+                elif kernel.dtype is not kernel.accumulate:
+                    value = syntax.convert(complete, kernel.accumulate, kernel.dtype)
+                    complete = self.define(kernel.dtype, value)
+                if kernel.keeps:
+                    self.line(syntax.store(2, kernel.dtype, "to", complete))
+                self.complete = complete
+                self.write_map()
 
     def write_map(self) -> None:
         """Write the map at one element of the result."""

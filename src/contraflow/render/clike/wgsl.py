@@ -54,7 +54,7 @@ MANY_COLUMNS = 1 << 18
 COLUMNS = 8  # that the threads of a group share: neighbours, of one sector of memory
 # Rows that a group has at a time, at most: they share its barriers. A thread has at most so many
 # points of its row then, and there are so many groups at least.
-ROWS = 8
+ROWS = 16
 ROW_POINTS = 16
 ROW_GROUPS = 1024
 

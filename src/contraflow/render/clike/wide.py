@@ -154,10 +154,7 @@ class ProductWriter(Writer):
                 for r in range(self.own):
                     self.line(f"vectors[{name}_place{r}] = {name}{r};")
             self.line(self.syntax.barrier)
-        if self.tiling.slices == 1:
-            self.write_stores()
-        else:
-            self.write_sums_of_slices()
+        self.write_results()
 
     def write_loads(self) -> None:
         """Write the loads of a thread's vectors, with zeros beyond the ends of the matrices."""
@@ -213,6 +210,13 @@ class ProductWriter(Writer):
                 for i, j in self.sums:
                     factor = f"{VECTOR}(a_part{i // 4}.{_PARTS[i % 4]})"
                     self.line(f"sum{i}_{j} = fma({factor}, b_part{j}, sum{i}_{j});")
+
+    def write_results(self) -> None:
+        """Write what becomes of the sums over a panel."""
+        if self.tiling.slices == 1:
+            self.write_stores()
+        else:
+            self.write_sums_of_slices()
 
     def write_stores(self) -> None:
         """Write the stores of a thread's sums."""
