@@ -137,6 +137,51 @@ def test_a_number_that_is_written_over_a_saved_value_is_noticed():
         out.sum().backward()
 
 
+def test_slices_are_copied_in_place_as_they_are_out_of_place():
+    whole = cf.arange(24.0).reshape(2, 4, 3)
+    x, index, source = whole[1], cf.tensor([2, 0]), -cf.ones(2, 3)
+    expected = x.clone().index_copy(0, index, source)
+    before = whole[0].tolist()
+    version = whole.storage.version
+    assert x.index_copy_(0, index, source) is x
+    assert (x.tolist(), whole[0].tolist()) == (expected.tolist(), before)
+    assert whole.storage.version == version + 1
+    x.index_copy_(-1, cf.tensor([0, 1, 2]), x.flip(1))  # which shares no memory
+    x[cf.tensor([0, 1])] = x[2:]  # which does
+    assert x[0].tolist() == x[2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("dim", "index", "source", "error", "text"),
+    [
+        (0, [0, 4], (2, 3), IndexError, "index 4 is out of range"),
+        (0, [0, -1], (2, 3), IndexError, "index -1 is out of range"),
+        (0, [0, 1], (2, 2), ValueError, "index_copy: float32.2, 2. does not fit"),
+        (2, [0, 1], (2, 3), IndexError, "dim 2 is out of range"),
+    ],
+)
+def test_a_wrong_copy_of_slices_changes_nothing(dim, index, source, error, text):
+    x = cf.zeros(4, 3)
+    with pytest.raises(error, match=text):
+        x.index_copy_(dim, cf.tensor(index), cf.ones(*source))
+    assert x.storage.version == 0
+    assert not x.any()
+
+
+def test_a_copy_of_slices_in_a_graph_has_gradients():
+    x, source = cf.ones(3, 2, requires_grad=True), cf.ones(1, 2, requires_grad=True)
+    y = x * 2
+    y.index_copy_(0, cf.tensor([1]), source)
+    y.sum().backward()
+    assert x.grad.tolist() == [[2, 2], [0, 0], [2, 2]]
+    assert source.grad.tolist() == [[1, 1]]
+    saved = y * y
+    with cf.no_grad():
+        y.index_copy_(0, cf.tensor([1]), source)
+    with pytest.raises(cf.GradientError, match="index_copy_ overwrote it"):
+        saved.sum().backward()
+
+
 @pytest.mark.parametrize("cut", ["unbind", "split"])
 def test_pieces_say_how_they_came_from_their_base(cut: str):
     x = cf.arange(40.0).reshape(20, 2)

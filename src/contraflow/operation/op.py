@@ -250,6 +250,9 @@ class Op(Traits):
         self._uses = 0  # of `_bind_first`
         self.custom = False  # whether `call` is a signature of the op's own
         self.custom_operators = False  # and whether operators need it
+        # Tells of a tensor and the arguments of the in-place method whether it has written them,
+        # which it does where nothing has to be recorded and only a part of the tensor changes.
+        self.in_place: Callable[[Any, tuple[Any, ...]], bool] | None = None
 
     def _vanishing_inputs(self, zero_if: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         """The inputs that make the results zero if all of a row are; an empty row means all."""

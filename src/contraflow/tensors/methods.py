@@ -49,6 +49,8 @@ def _attach(op: Op) -> None:
             check_write(self, f"{op.name}_")
             if args and isinstance(args[0], np.ndarray):
                 args = (of_numpy(args[0], self.storage.device), *args[1:])
+            if op.in_place is not None and not kwargs and op.in_place(self, args):
+                return self
             kept = state().grad and _is_kept(op, (self, *args))
             value = op(core.clone(self) if kept else self, *args, **kwargs)
             if value.layout.shape != self.layout.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from contraflow.errors import GradientError, describe
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, other_devices, state
+from contraflow.operation.reference import quiet
 from contraflow.shapes import View, broadcast_shapes, contiguous
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor, lies_in
@@ -119,6 +121,34 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
     if target._retains:
         target._rebuild(base)  # now, since what it retains is the gradient of the new elements
     return target
+
+
+def write_at(target: Tensor, key: Any, value: Any, op: str) -> bool:
+    """Write a tensor or a float to the places that an index of NumPy's names, and to no others.
+
+    False where it was not done: something has to be recorded or cast, or an argument is wrong.
+    """
+    current, storage = state(), target.storage
+    if not current.context.immediate or storage.device != "cpu" or _is_tracked(target):
+        return False
+    source = value
+    if isinstance(value, Tensor):
+        other = value.storage
+        if value.dtype is not target.dtype or (current.grad and value.requires_grad):
+            return False
+        if other.device != "cpu":
+            return False
+        source = value.array.copy() if other is storage else value.array
+    elif type(value) is not float or not target.dtype.is_floating_point:
+        return False
+    if storage.borrowers is not None:
+        storage.recall()
+    try:
+        quiet.call(operator.setitem, target.array, key, source)
+    except (IndexError, ValueError):  # before anything was written
+        return False
+    storage.wrote(op, current.line or user_line())
+    return True
 
 
 def _is_tracked(target: Tensor) -> bool:

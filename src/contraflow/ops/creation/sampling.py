@@ -29,6 +29,7 @@ from contraflow.ops.elementwise.integers import ceil
 from contraflow.ops.elementwise.mathematics import log1p, tan
 from contraflow.ops.index.search import searchsorted
 from contraflow.ops.reduction.order import argsort, cumsum, topk
+from contraflow.ops.reduction.reduce import require_floating
 from contraflow.shapes import Shape, broadcast_shapes
 from contraflow.tensors.generator import Generator, default_generator
 from contraflow.tensors.methods import method
@@ -282,9 +283,11 @@ def _fine_uniforms(op: str, beside: Tensor, shape: Shape, generator: Generator |
     ),
     method=False,
     internal=True,
+    floating=True,
 )
 def shortest_waits(rates, uniforms, *, count):
     """Along the last dim, which exponential waiting times of these rates are the shortest."""
+    require_floating("shortest_waits", rates)
     return topk(where(rates > 0, rates / -log1p(-uniforms), -1.0), count, -1)[1]
 
 

@@ -31,7 +31,7 @@ from contraflow.shapes import Shape, broadcast_shapes, numel
 from contraflow.tensors.methods import method
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor, of_numpy
-from contraflow.tensors.writing import check_write, write
+from contraflow.tensors.writing import check_write, write, write_at
 
 _PLAIN = frozenset((int, slice))  # types of parts of an index that choose from one dim each
 Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones
@@ -216,6 +216,12 @@ def _placed(x: Tensor, points: list[Point], value: Any) -> tuple[Shape, Tensor, 
 def write_points(region: Tensor, points: list[Point], value: Any) -> None:
     """Give the elements at the points of a view new values, in place."""
     integers = all(k.dtype is not bool_ for _, k in points)
+    if integers and all(k.storage.on_host for _, k in points):
+        key: list[Any] = [slice(None)] * region.ndim
+        for dim, k in points:
+            key[dim] = k.array
+        if write_at(region, tuple(key), value, "setitem"):
+            return
     base = region if region._base is None else region._base
     graph = state().grad and any(
         isinstance(t, Tensor) and t.requires_grad for t in (region, base, value)

@@ -10,6 +10,7 @@ from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite
+from contraflow.operation.reference import all_below
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import full
 from contraflow.ops.elementwise.basic import to_dtype, where
@@ -23,6 +24,7 @@ from contraflow.ops.index.scatter import scatter_reduce, scatter_reduce_ref
 from contraflow.ops.shape.view import expand, reshape
 from contraflow.shapes import broadcast_shapes, normalize_dim
 from contraflow.tensors.tensor import Tensor
+from contraflow.tensors.writing import write_at
 
 
 def _line(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
@@ -184,6 +186,28 @@ def _index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any
 def index_copy(x, index, source, *, dim):
     """`x` with the slices at the indices of a dim replaced by slices of the source."""
     return _put_along("index_copy", x, dim, index, source, accumulate=False, wrap=False)
+
+
+def _copy_in_place(x: Tensor, args: tuple[Any, ...]) -> bool:
+    """`index_copy_`, where NumPy can do it: see `Op.in_place`."""
+    if len(args) != 3 or not all(isinstance(t, Tensor) for t in args[1:]):
+        return False
+    dim, index, source = args
+    shape = x.layout.shape
+    if type(dim) is not int or not -len(shape) <= dim < len(shape):
+        return False
+    dim %= len(shape)
+    at = index.layout.shape
+    if len(at) != 1 or source.layout.shape != shape[:dim] + at + shape[dim + 1 :]:
+        return False
+    if index.dtype is not int64 or not index.storage.on_host:
+        return False
+    if not all_below(index.array, shape[dim]):
+        return False
+    return write_at(x, (slice(None),) * dim + (index.array,), source, "index_copy_")
+
+
+index_copy.in_place = _copy_in_place
 
 
 @index_copy.signature

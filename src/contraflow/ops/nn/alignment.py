@@ -36,7 +36,7 @@ def _samples() -> Any:
     ))  # fmt: skip
 
 
-@composite(ref=_step_ref, samples=_samples, method=False, internal=True)
+@composite(ref=_step_ref, samples=_samples, method=False, internal=True, floating=True)
 def alignment_step(alpha, emission, skips, running):
     """The log probabilities [n, s] of all paths to each place, a time step later.
 
