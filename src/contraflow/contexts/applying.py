@@ -213,16 +213,20 @@ def connect(
     inputs: tuple[Any, ...], outs: tuple[Tensor, ...],
 ) -> None:  # fmt: skip
     """Make `outs` the outputs of a new node of a form."""
-    op = form.op
-    assert op is not None
     call = current.line or user_call(_LIBRARY_FRAMES)
     kept = kept_by(form, targets, inputs + outs, current.saved_hooks) if form.saved else ()
     node = OpNode.of(form, params, targets, call, kept)
-    if not op.rules:
+    assert form.op is not None
+    if not form.op.rules:
         for i in form.saved:
             if isinstance(inputs[i], Tensor):
                 inputs[i].storage.lend(node)
-    for i, out in enumerate(outs if len(outs) == 1 else outs[: form.output_count]):
+    if len(outs) == 1:
+        (out,) = outs
+        if out.dtype.is_floating_point:
+            out._node, out._index, out._needs = node, 0, True
+        return
+    for i, out in enumerate(outs[: form.output_count]):
         if out.dtype.is_floating_point:
             out._node, out._index, out._needs = node, i, True
 

@@ -245,8 +245,12 @@ def _advance(task: Pass, elsewhere: bool) -> None:
             return
         if needed is not None and id(node) not in needed:
             return
-        if wanted and any((id(node), i) in wanted for i in range(form.output_count)):
-            return
+        if wanted:
+            if (id(node), 0) in wanted:
+                return
+            count = form.output_count
+            if count > 1 and any((id(node), i) in wanted for i in range(1, count)):
+                return
         named: list[Any] | None = None
         sent: Iterable[Sent] | None = None
         if elsewhere:
