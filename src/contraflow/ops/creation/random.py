@@ -130,11 +130,11 @@ def draw(
 ) -> Tensor:  # fmt: skip
     """Random numbers of one of the ops above, in a checked shape and dtype, on a checked device."""
     words = numel(shape) * (2 if dtype is float64 and op is not integers else 1)
-    given = op, words, generator or default_generator, numbers, {"shape": shape, "dtype": dtype}
+    params = {"shape": shape, "dtype": dtype}
     if not other_devices:
-        return _drawn(*given)
+        return _drawn(op, words, generator or default_generator, numbers, params)
     with on(device):
-        return _drawn(*given)
+        return _drawn(op, words, generator or default_generator, numbers, params)
 
 
 def _drawn(
@@ -214,7 +214,7 @@ def randn(
     """
     dtype = check_floating("randn", dtype, device, requires_grad)
     drawn = draw(normal, shape_of("randn", size), dtype, generator, device=device)
-    return finish(drawn, requires_grad)
+    return drawn.requires_grad_() if requires_grad else drawn
 
 
 def check_tensor(op: str, x: Any) -> None:
