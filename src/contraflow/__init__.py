@@ -184,10 +184,6 @@ def __getattr__(name: str) -> object:
         return import_module("contraflow.tensors.typed").TENSOR_TYPES[name]
     op = _REGISTRY.find(name)
     if op is not None and not op.internal:
-        if op.body.__module__.startswith(
-            "contraflow."
-        ):  # it stays, and is found at once from now on
-            globals()[name] = op
         return op
     in_place = _REGISTRY.find(name.removesuffix("_"))
     if (in_place is not None and in_place.inplace) or name in _METHODS:
