@@ -326,3 +326,11 @@ def test_all_that_a_layer_keeps_is_named_by_its_code(name: str) -> None:
             continue
         assert {n for n in kept if not names_attribute(kind, n)} == set()
         return
+
+
+def test_an_op_that_the_package_finds_late_is_not_a_change(monkeypatch):
+    monkeypatch.delitem(vars(cf), "hypot", raising=False)
+    compiled = cf.compile(lambda x: cf.hypot(x, x))
+    for _ in range(3):
+        compiled(cf.ones(3))
+    assert compiled.captures == 1

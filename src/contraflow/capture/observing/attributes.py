@@ -24,6 +24,7 @@ from contraflow.capture.rewriting.library import (
     in_python,
     is_library_class,
     is_library_code,
+    is_library_module,
     is_ours,
     names,
 )
@@ -225,6 +226,8 @@ class Attributes(Showing):
     def _module_attribute(self, module: Any, name: str) -> Any:
         namespace = module.__dict__
         self.see_globals(namespace)
+        if is_library_module(namespace.get("__name__")):
+            getattr(module, name, None)  # an op that is found late is an attribute from then on
         if name not in namespace and name != "__dict__":
             key = (id(namespace), name)
             if key not in self.stored:
