@@ -76,7 +76,7 @@ _SAME = (
     "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_or "
     "bitwise_right_shift bitwise_xor broadcast_to copysign cos cosh exp expm1 full hypot "
     "isfinite isinf isnan log log10 log1p log2 logaddexp logical_and logical_not logical_or "
-    "logical_xor matmul maximum minimum nextafter reciprocal remainder sign signbit sin "
+    "logical_xor matmul maximum minimum nextafter reciprocal remainder signbit sin "
     "sinh sqrt square tan tanh tile where"
 )
 _OTHER = {
@@ -327,7 +327,17 @@ def var(
 ) -> Tensor:
     """Variances over axes, divided by the count less `correction`."""
     dims = _dims(x, axis)
-    return x.var(dims, correction=correction, keepdim=keepdims) if dims else zeros_like(x)
+    if not dims:  # one element each, whose distance from itself is nan for infinities
+        return (x - x) / builtins.max(1.0 - correction, 0.0)
+    return x.var(dims, correction=correction, keepdim=keepdims)
+
+
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1; nan for nan, where PyTorch's is 0."""
+    signs: Tensor = ops.sign(x)
+    if x.is_floating_point():
+        signs = ops.where(ops.isnan(x), x, signs)
+    return signs
 
 
 def std(
