@@ -185,7 +185,7 @@ class Bench:
                 "ROW_GROUPS",
                 lambda: short.softmax(1),
                 8e-9 * short.numel(),
-                8,
+                64,
             ),
         ):
             kept = getattr(wgsl, threshold)
