@@ -144,6 +144,11 @@ def _spread(
         return reshape(out, (x.shape[0], channels, *sizes))
     x = _in_groups(x, groups, 1)
     patches = contract(x, weight, spec=f"n{g}o{places},{g}oc{taps}->n{g}c{taps}{places}")
+    if kernel == ones and not any(start):
+        # Windows of one element do not overlap: each goes to its place among zeros.
+        return _with_gaps(
+            reshape(patches, (x.shape[0], channels, *x.shape[-n:])), sizes, start, stride
+        )
     patches = reshape(patches, (x.shape[0], channels, *patches.shape[-2 * n :]))
     return add_windows(
         patches, kernel=kernel, stride=stride, dilation=dilation, size=sizes, start=start
