@@ -36,6 +36,9 @@ class WindowRenderer(ContractionRenderer):
         assert kernel.digits is not None
         self.depths, self.places = kernel.digits
         self.table_type = f"[{self.columns} x i64]"
+        # Processors with such vectors gather faster than they read elements one by one. Zen 4,
+        # which has them, packs windows in shorter ones.
+        self.gathers = vector_bytes == 64
         self.rows = None if self.converts else WindowRows(kernel, name)
         near = self.rows and kernel.digits == (2, 2)
         self.filters = WindowFilters(kernel, name) if near else None
@@ -592,11 +595,20 @@ class WindowRenderer(ContractionRenderer):
             with self.function.when(some):
                 code = self.function.code()
                 place = code.at("%table", "i64", str(start))
-                distances = code.let(f"load {lanes}, ptr {place}, align 8")
-                pointers = code.let(f"getelementptr {element}, ptr {row}, {lanes} {distances}")
-                found = code.let(
-                    f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> {pointers}, "
-                    f"i32 {self.dtype.itemsize}, {flags} splat (i1 true), {kind} zeroinitializer)"
-                )
+                if self.gathers:
+                    distances = code.let(f"load {lanes}, ptr {place}, align 8")
+                    pointers = code.let(f"getelementptr {element}, ptr {row}, {lanes} {distances}")
+                    found = code.let(
+                        f"call {kind} @llvm.masked.gather.{suffix}(<{self.width} x ptr> "
+                        f"{pointers}, i32 {self.dtype.itemsize}, {flags} splat (i1 true), "
+                        f"{kind} zeroinitializer)"
+                    )
+                else:
+                    found = "poison"
+                    for lane in range(self.width):
+                        pointer = code.at(row, element, code.word(place, lane))
+                        value = self._load(code, pointer, self.dtype, 1)
+                        here = f"{element} {value}, i64 {lane}"
+                        found = code.let(f"insertelement {kind} {found}, {here}")
                 there = code.at(target, memory(self.sum), str(start))
                 self._write_row(code, there, self._converted(code, [found]))
