@@ -466,6 +466,17 @@ def grad_off_in_a_block(x: Tensor) -> Tensor:
     return quiet
 
 
+@modes("modes_decorate_without_parentheses_too", leaf(1))
+def decorated_without_parentheses(x: Tensor) -> Tensor:
+    @cf.no_grad
+    def quietly(x: Tensor) -> Tensor:
+        return x * 2.0
+
+    quiet = quietly(x)
+    (x * quiet).backward()
+    return quiet
+
+
 @modes("a_generator_runs_in_its_mode_and_its_caller_does_not", leaf(1))
 def a_generator(x: Tensor) -> list[Tensor]:
     @cf.no_grad()

@@ -9,7 +9,7 @@ import numpy as np
 
 from contraflow.dtypes import DType
 from contraflow.errors import describe
-from contraflow.operation.context import apply
+from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import assigning, composite, view
 from contraflow.operation.op import Op
 from contraflow.operation.reference import strided as strided_array
@@ -381,6 +381,7 @@ def view_(x, *, shape):
 
 def _reinterpreted(x: Tensor, dtype: DType) -> Tensor:
     """The same bytes as elements of another dtype, in the memory of the host."""
+    state().context.leave(x, "view() as another dtype")
     array = (x if dtype.is_floating_point else x.detach()).numpy()
     try:
         return from_numpy(array.view(dtype.numpy))
