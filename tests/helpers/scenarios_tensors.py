@@ -30,14 +30,6 @@ def views_of(x: Tensor) -> list[Tensor]:
     ]  # fmt: skip
 
 
-@shape(
-    "a_view_of_another_dtype_has_the_same_bytes", plain(3, 4),
-    refuses="nothing is computed while a function is being recorded",
-)  # fmt: skip
-def view_of_another_dtype(x: Tensor) -> Tensor:
-    return x.view(cf.int32)
-
-
 @shape("views_share_memory", plain(3, 4))
 def views_see_writes(x: Tensor) -> Any:
     views = views_of(x)

@@ -322,3 +322,5 @@ def test_a_view_of_another_dtype_has_the_same_bytes() -> None:
             wrong()
     with pytest.raises(cf.GradientError, match="requires grad"):
         cf.ones(2, requires_grad=True).view(cf.bfloat16)
+    with pytest.raises(cf.CaptureError, match=r"view\(\) as another dtype needs the value"):
+        cf.compile(lambda x: x.view(cf.int32))(x)

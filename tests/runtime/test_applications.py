@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 
@@ -204,3 +205,22 @@ def test_neighbouring_draws_do_not_depend_on_how_many_are_made_at_once():
             blocks = [make(7, offset + i, per_block, dtype) for i in range(40)]
             whole = make(7, offset, per_block * 40, dtype)
             assert np.array_equal(np.concatenate(blocks), whole), (make, dtype, offset)
+
+
+def test_a_recorded_tensor_is_not_taken_for_one_like_it():
+    x = cf.ones(2, 3)
+    for _ in range(5):
+        cf.softmax(x, 1)
+    made = {}
+
+    @functools.lru_cache
+    def weights(dim):
+        return cf.softmax(made["x"], dim)
+
+    @cf.compile
+    def function(x):
+        made["x"] = x * 2.0
+        return weights(1)
+
+    with pytest.raises(cf.CaptureError, match="weights, a function with an lru_cache"):
+        function(x)

@@ -191,7 +191,7 @@ class _Fuser:
             rest = self._rest(number)
             self._append(lower_store(self.scope, source, out, View(**line.params), number, rest))
         elif runs_on_host(line.op, self.limits):
-            if line.op.name in self.limits.library:
+            if self.limits.has_call(line.op.name):
                 inputs: tuple[Any, ...] = self._for_library(line, number)
             elif self.limits.host:
                 inputs = self._in_memory(line, number)

@@ -99,6 +99,10 @@ class Limits(NamedTuple):
     # are compared for equality are read from memory (`comparisons.py`).
     exact: bool = True
 
+    def has_call(self, name: str) -> bool:
+        """Whether a library of the device does the op of that name."""
+        return name in self.library
+
 
 class Operand(NamedTuple):
     """One argument of a kernel; `strides` has a class (0, 1 or STRIDED) per axis."""

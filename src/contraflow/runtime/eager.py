@@ -108,7 +108,9 @@ class Eager(BottomContext):
                 array = x._array
                 if array is None:
                     storage = x.storage
-                    if storage._data is not None and storage.device == "cpu":
+                    if storage._data is None:  # it is recorded, or was freed
+                        return None
+                    if storage.device == "cpu":
                         array = x.array
                 arrays.append(array)
                 if other_devices:
