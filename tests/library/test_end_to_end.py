@@ -191,3 +191,11 @@ def test_layers_share_their_kernels() -> None:
     few = kernels_of_a_step(4)
     assert len(few) > 10
     assert kernels_of_a_step(48) == few
+
+
+@pytest.mark.skipif(config.compile_mode != "native", reason="asks for native kernels")
+def test_batches_of_several_sizes_share_kernels_that_pad() -> None:
+    padded = cf.compile(lambda x: F.pad(x, (1, 1, 2, 0)))
+    for images in (4, 6, 9):
+        padded(cf.randn(images, 3, 8, 8))
+    assert len(set(padded.kernels)) == 1

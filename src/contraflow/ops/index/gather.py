@@ -455,9 +455,13 @@ def _constant_pad_ref(x: np.ndarray, value: Any, pads: Any) -> np.ndarray:
 def _pad_source(at: Any, x: Any, value: Any, pads: Any) -> Any:
     inside = s.const(True, dtypes.bool_)
     source = []
-    for i, n, (before, _) in zip(at, x.shape, pads):
-        inside = inside & (i >= before) & (i < before + n)
-        source.append(i - before)
+    for i, n, (before, after) in zip(at, x.shape, pads):
+        # Without a border nothing is asked, so that the kernel is the same for any size there.
+        if before > 0:
+            inside = inside & (i >= before)
+        if after > 0:
+            inside = inside & (i < before + n)
+        source.append(i - before if before else i)
     filling = value[()] if isinstance(value, s.Source) else value  # a tensor without dims, or not
     return s.select(inside, x.where(inside, tuple(source)), s.cast(filling, x.dtype))
 
