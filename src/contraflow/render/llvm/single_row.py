@@ -122,7 +122,7 @@ class SingleRowRenderer(PanelRenderer):
             f"define internal void @{self.name}_dots(ptr %a, ptr %b, i64 %bn, i64 %depth, "
             "i64 %columns, ptr %sums, i64 %apart, i1 %first) #0"
         )
-        code, element, kind = function.code(), memory(self.sum), register(self.sum)
+        code, element = function.code(), memory(self.sum)
         lanes = LANES_BYTES // self.sum.itemsize
         parts = range(0, lanes, self.width)
         whole = code.let(f"and i64 %depth, {-lanes}")
@@ -156,14 +156,22 @@ class SingleRowRenderer(PanelRenderer):
                 totals = loop.carried[len(parts) * i :]
                 sums = list(map(self._multiply_add, [code] * len(parts), left, right, totals))
                 results.append(self._folded(code, sums))
-            targets = [self._row_apart(code, "%sums", place, "%apart") for place in places]
-            befores = [self._load(code, target, self.sum, 1) for target in targets]
-            add = "fadd" if self.sum.is_floating_point else "add"
-            for target, before, result in zip(targets, befores, results):
-                before = code.let(f"select i1 %first, {kind} zeroinitializer, {kind} {before}")
-                total = code.let(f"{add} {kind} {before}, {result}")
-                code.do(f"store {element} {total}, ptr {target}, align {self.align}")
+            self._add_to(code, "%sums", "%apart", places, results)
         return function.text()
+
+    def _add_to(
+        self, code: CodeStretch, start: str, apart: str, places: Sequence[str], sums: Sequence[str]
+    ) -> None:
+        """Add sums to the elements at places so far apart, the last of which may be repeated; to
+        nothing if they are the first."""
+        element = memory(self.sum)
+        targets = [self._row_apart(code, start, place, apart) for place in places]
+        befores = [self._load(code, target, self.sum, 1) for target in targets]
+        add = "fadd" if self.sum.is_floating_point else "add"
+        for target, before, found in zip(targets, befores, sums):
+            held = code.let(f"select i1 %first, {element} zeroinitializer, {element} {before}")
+            total = code.let(f"{add} {element} {held}, {found}")
+            code.do(f"store {element} {total}, ptr {target}, align {self.align}")
 
     def _parts(
         self, code: CodeStretch, pointer: str, start: str, parts: Sequence[int],

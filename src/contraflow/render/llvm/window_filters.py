@@ -11,14 +11,15 @@ from collections.abc import Sequence
 
 from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.panels import DEPTH
+from contraflow.render.llvm.single_row import SingleRowRenderer
 from contraflow.render.llvm.text import CodeStretch, FunctionText, memory
-from contraflow.render.llvm.window_rows import VECTOR_BYTES, FoldedSums
+from contraflow.render.llvm.window_rows import VECTOR_BYTES
 
 SIDE = 3  # of a filter
 ROWS = 4  # of places that are done at once: as many as registers hold beside the filter
 
 
-class WindowFilters(FoldedSums):
+class WindowFilters(SingleRowRenderer):
     """Writes the functions of contractions of one row with windows of 3 x 3."""
 
     def __init__(self, kernel: Contraction, name: str) -> None:
@@ -126,7 +127,9 @@ class WindowFilters(FoldedSums):
                 totals = group.carried
             image.following = totals
         columns = [str(tap) for tap in range(SIDE * SIDE)]
-        self._add_to(function.code(), columns, image.carried)
+        code = function.code()
+        sums = [self._folded(code, [total]) for total in image.carried]
+        self._add_to(code, "%c", "%cn", columns, sums)
         return function.text()
 
     def _add_row(

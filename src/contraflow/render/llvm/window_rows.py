@@ -41,22 +41,7 @@ class _Way(NamedTuple):
     whole: str
 
 
-class FoldedSums(SingleRowRenderer):
-    """Writes sums of lanes to the columns of a result."""
-
-    def _add_to(self, code: CodeStretch, columns: Sequence[str], totals: Sequence[str]) -> None:
-        """Add the sums of lanes to columns of C, the last of which may be repeated."""
-        element, sums = memory(self.sum), [self._folded(code, [total]) for total in totals]
-        targets = [self._row_apart(code, "%c", column, "%cn") for column in columns]
-        befores = [self._load(code, target, self.sum, 1) for target in targets]
-        add = "fadd" if self.sum.is_floating_point else "add"
-        for target, before, found in zip(targets, befores, sums):
-            start = code.let(f"select i1 %first, {element} zeroinitializer, {element} {before}")
-            total = code.let(f"{add} {element} {start}, {found}")
-            code.do(f"store {element} {total}, ptr {target}, align {self.align}")
-
-
-class WindowRows(FoldedSums):
+class WindowRows(SingleRowRenderer):
     """Writes the functions of contractions of one row with windows."""
 
     def __init__(self, kernel: Contraction, name: str) -> None:
@@ -198,7 +183,8 @@ class WindowRows(FoldedSums):
                     totals = self._add_pieces(function, way, a, starts, totals)
                 image.following = totals
             code = function.code()
-            self._add_to(code, columns, image.carried)
+            sums = [self._folded(code, [total]) for total in image.carried]
+            self._add_to(code, "%c", "%cn", columns, sums)
         return function.text()
 
     def _add_pieces(
