@@ -334,3 +334,11 @@ def test_an_op_that_the_package_finds_late_is_not_a_change(monkeypatch):
     for _ in range(3):
         compiled(cf.ones(3))
     assert compiled.captures == 1
+
+
+def test_a_module_that_the_package_finds_late_is_not_a_change(monkeypatch):
+    monkeypatch.delitem(vars(cf), "special", raising=False)
+    compiled = cf.compile(lambda x: cf.special.erf(x))
+    for _ in range(3):
+        compiled(cf.ones(3))
+    assert compiled.captures == 1

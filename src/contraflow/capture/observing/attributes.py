@@ -227,7 +227,7 @@ class Attributes(Showing):
         namespace = module.__dict__
         self.see_globals(namespace)
         if is_library_module(namespace.get("__name__")):
-            getattr(module, name, None)  # an op that is found late is an attribute from then on
+            getattr(module, name, None)  # a module that is found late is an attribute from then on
         if name not in namespace and name != "__dict__":
             key = (id(namespace), name)
             if key not in self.stored:
