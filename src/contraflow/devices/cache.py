@@ -14,6 +14,7 @@ import os
 import stat
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from contraflow import config
@@ -28,12 +29,21 @@ _written: dict[Path, int] = {}  # bytes written by this process since a folder w
 
 def read(device: str, name: str) -> bytes | None:
     """The object code of that name for a device, None if there is none."""
+    return read_all(device, [name])[0]
+
+
+def read_all(device: str, names: Sequence[str]) -> list[bytes | None]:
+    """The object codes of those names for a device, None for each that is not there."""
     folder = Path(config.cache_folder, device)
     if not _is_ours(folder):
-        return None
-    path = folder / name
+        return [None] * len(names)
+    return [_read(os.path.join(folder, name)) for name in names]
+
+
+def _read(path: str) -> bytes | None:
     try:
-        content = path.read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
         os.utime(path)  # used just now
     except OSError:
         return None

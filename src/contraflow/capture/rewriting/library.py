@@ -72,8 +72,11 @@ def functions_of_users(kind: type) -> list[types.FunctionType]:
         or not all(map(operator.is_, map(_code_of, known.functions), known.codes))
     ):
         functions = [x for x in held if type(x) is types.FunctionType]
-        found = [f for f in functions if not is_library_code(f.__code__, f.__globals__)]
-        known = _Searched(held, functions, list(map(_code_of, functions)), found)
+        codes = list(map(_code_of, functions))
+        found: list[types.FunctionType] = []
+        if not all(map(_files.get, {code.co_filename for code in codes})):  # few files, known ones
+            found = [f for f in functions if not is_library_code(f.__code__, f.__globals__)]
+        known = _Searched(held, functions, codes, found)
         if vars(sys.modules.get(kind.__module__, types)).get(kind.__name__) is kind:
             _searched[kind] = known
     return known.found

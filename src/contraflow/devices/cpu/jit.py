@@ -152,7 +152,7 @@ def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:
 def _object_codes(sources: Sequence[FunctionSource]) -> list[bytes]:
     """The object code of functions, read or made."""
     names = {source.identity: _cache_name(source.identity) for source in sources}
-    kept = {key: cache.read("cpu", name) for key, name in names.items()}
+    kept = dict(zip(names, cache.read_all("cpu", list(names.values()))))
     codes = {key: _unjoined(code) for key, code in kept.items() if code is not None}
     missing = [source for source in sources if source.identity not in codes]
     if missing:

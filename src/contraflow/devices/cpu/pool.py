@@ -129,8 +129,8 @@ _TOGETHER = (
   i32, [60 x i8],              ; 4: workers asleep
   i32, [60 x i8],              ; 6: threads waiting at the barrier
   i32, [60 x i8],              ; 8: generation of the barrier
-  ptr, i32, [52 x i8],         ; 10: the job; 11: stop
-  [128 x i8], [128 x i8]       ; 13: a mutex; 14: a condition variable; no system has larger ones
+  ptr, i32, i32, [48 x i8],    ; 10: the job; 11: stop; 12: the core of the last caller
+  [128 x i8], [128 x i8]       ; 14: a mutex; 15: a condition variable; no system has larger ones
 }
 declare i32 @sched_yield()
 $sleeping
@@ -262,7 +262,9 @@ entry:
   br label %wait
 wait:
   %known = phi i32 [ %seen, %entry ], [ %known, %pause ], [ %known, %sleep ], [ %now, %work ]
-  %turns = phi i32 [ 0, %entry ], [ %turns.next, %pause ], [ 0, %sleep ], [ 0, %work ]
+  ; A new worker goes to sleep at once: it was started by a thread whose core is taken, and the
+  ; first job wakes it elsewhere.
+  %turns = phi i32 [ $idle_spin, %entry ], [ %turns.next, %pause ], [ 0, %sleep ], [ 0, %work ]
   %now = load atomic i32, ptr %pool acquire, align 4
   %called = icmp ne i32 %now, %known
   br i1 %called, label %wake, label %idle
@@ -278,6 +280,7 @@ sleep:
   ; it looks at the count: one of the two notices the other.
   %ignored = atomicrmw add ptr %asleep.p, i32 1 seq_cst
   call void @sleep(ptr %pool, i32 %known)
+  call void @leave_caller(ptr %pool)
   %ignored.too = atomicrmw sub ptr %asleep.p, i32 1 seq_cst
   br label %wait
 wake:
@@ -300,6 +303,7 @@ entry:
   %any = icmp ne i32 %asleep, 0
   br i1 %any, label %wake, label %done
 wake:
+  call void @note_caller(ptr %pool)
   call void @wake(ptr %pool)
   br label %done
 done:
@@ -339,8 +343,56 @@ attributes #0 = { nounwind }
 
 # Two ways to sleep. @sleep returns at the latest when the generation is no longer the one known and
 # @wake has been called since; it may return before. @prepare is called once, before the others.
+# A worker that slept last on the core where the caller runs now may be woken there although others
+# are free, and the system moves one of the two away only some milliseconds later. Such a worker
+# leaves the caller's core by itself (@leave_caller): for a moment that core is not one of its own.
 _FUTEX = """
 declare i64 @syscall(i64, ...)
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal void @note_caller(ptr %pool) #0 {
+  %core = call i32 @sched_getcpu()
+  %core.p = getelementptr %block, ptr %pool, i32 0, i32 12
+  store atomic i32 %core, ptr %core.p monotonic, align 4
+  ret void
+}
+
+define void @leave_caller(ptr %pool) #0 {
+entry:
+  %others = alloca [16 x i64]  ; a bit for each core, as the system's functions have them
+  %all = alloca [16 x i64]
+  %core = call i32 @sched_getcpu()
+  %core.p = getelementptr %block, ptr %pool, i32 0, i32 12
+  %taken = load atomic i32, ptr %core.p monotonic, align 4
+  %together = icmp eq i32 %core, %taken
+  %known = icmp ult i32 %core, 1024
+  %leave = and i1 %together, %known
+  br i1 %leave, label %look, label %done
+look:
+  %got.others = call i32 @sched_getaffinity(i32 0, i64 128, ptr %others)
+  %got.all = call i32 @sched_getaffinity(i32 0, i64 128, ptr %all)
+  %trouble = or i32 %got.others, %got.all
+  %fine = icmp eq i32 %trouble, 0
+  br i1 %fine, label %move, label %done
+move:
+  %number = lshr i32 %core, 6
+  %shift = and i32 %core, 63
+  %place = zext i32 %shift to i64
+  %bit = shl i64 1, %place
+  %rest = xor i64 %bit, -1
+  %word.p = getelementptr i64, ptr %others, i32 %number
+  %word = load i64, ptr %word.p
+  %cleared = and i64 %word, %rest
+  store i64 %cleared, ptr %word.p
+  ; It fails where there is no other core, and changes nothing then.
+  %moved = call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
+  %restored = call i32 @sched_setaffinity(i32 0, i64 128, ptr %all)
+  br label %done
+done:
+  ret void
+}
 
 define void @prepare(ptr %pool) #0 {
   ret void
@@ -367,9 +419,17 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 
+define internal void @note_caller(ptr %pool) #0 {
+  ret void
+}
+
+define void @leave_caller(ptr %pool) #0 {
+  ret void
+}
+
 define void @prepare(ptr %pool) #0 {
-  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
-  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 14
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 15
   %ignored = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %ignored.too = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret void
@@ -377,8 +437,8 @@ define void @prepare(ptr %pool) #0 {
 
 define void @sleep(ptr %pool, i32 %known) #0 {
 entry:
-  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
-  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 14
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 15
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   %now = load atomic i32, ptr %pool seq_cst, align 4
   %called = icmp ne i32 %now, %known
@@ -393,8 +453,8 @@ done:
 
 define void @wake(ptr %pool) #0 {
   ; A worker that has compared the generation holds the mutex until it waits.
-  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
-  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 14
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 15
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   %woken = call i32 @pthread_cond_broadcast(ptr %condition)
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
