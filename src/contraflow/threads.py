@@ -107,6 +107,23 @@ def finish(tasks: Sequence[Task]) -> None:
         task.wait()
 
 
+def together(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
+    """The results of calls, made by so many threads at most; the error of one that fails."""
+    results: dict[int, T] = {}
+    waiting = iter(list(enumerate(calls)))  # a free thread takes the next
+
+    def make_some() -> None:
+        for number, call in waiting:
+            results[number] = call()
+
+    count = min(len(calls), most)
+    if count > 1:
+        finish([start(make_some) for _ in range(count)])
+    else:
+        make_some()
+    return [results[number] for number in range(len(calls))]
+
+
 def run(function: Callable[..., T], *args: Any) -> T:
     """Call a function in a thread of its own, one such function at a time, and give its result.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -11,6 +13,7 @@ from tests.devices.test_webgpu import losses, models
 from tests.helpers.walled import opened
 
 import contraflow as cf
+from contraflow import config
 from contraflow.devices.webgpu import raw_calls
 from contraflow.devices.webgpu.calls import PublicCalls
 from contraflow.devices.webgpu.device import WebgpuDevice
@@ -66,3 +69,24 @@ def test_a_text_that_does_not_compile_is_an_error_of_ours(device):
     compile_text = partial(device.calls.pipeline, entry="main", layout=layout)
     with pytest.raises(cf.DeviceError, match=r"^webgpu: "):
         compile_text("@compute @workgroup_size(1) fn main() { let x: i32 = 1.5; }")
+
+
+def test_new_pipelines_of_a_call_are_made_by_several_threads_and_once(device, monkeypatch):
+    makers = list[tuple[int, str]]()
+    pipeline = device.calls.pipeline
+
+    def noted(code: str, entry: str, layout: Any) -> Any:
+        makers.append((threading.get_ident(), entry))
+        time.sleep(0.05)  # others find work
+        return pipeline(code, entry, layout)
+
+    monkeypatch.setattr(device.calls, "pipeline", noted)
+    monkeypatch.setattr(config, "num_threads", 2)
+    x = cf.tensor(np.arange(12, dtype=np.float32).reshape(3, 4), device=device.name)
+    step = cf.compile(lambda x: (x.softmax(1) @ x.T).cumsum(0).flip(1))
+    first = step(x).cpu().numpy()
+    assert len({thread for thread, _ in makers}) == 2
+    assert len({entry for _, entry in makers}) == len(makers)  # only the variant that runs
+    before = len(makers)
+    np.testing.assert_array_equal(step(x).cpu().numpy(), first)
+    assert len(makers) == before

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -221,6 +222,32 @@ def test_what_goes_wrong_aside_is_raised():
 
     with pytest.raises(LookupError, match="aside"):
         threads.run(fail)
+
+
+@pytest.mark.parametrize("most", [1, 3, 20])
+def test_calls_that_are_made_together_keep_their_order_and_a_number_of_threads(most: int):
+    busy, counts = set[int](), list[int]()
+
+    def work(n: int) -> int:
+        busy.add(n)
+        counts.append(len(busy))
+        time.sleep(0.001 * (n % 3))
+        busy.remove(n)
+        return n * n
+
+    found = threads.together([partial(work, n) for n in range(12)], most)
+    assert found == [n * n for n in range(12)]
+    assert max(counts) <= most
+    assert threads.together([], most) == []
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_one_of_the_calls_made_together_that_fails_is_the_error_of_all(most: int):
+    def fail() -> int:
+        raise LookupError("one of three")
+
+    with pytest.raises(LookupError, match="one of three"):
+        threads.together([lambda: 1, fail, lambda: 3], most)
 
 
 def test_an_interrupt_ends_the_wait_and_not_the_work():

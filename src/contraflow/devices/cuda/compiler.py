@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from contraflow import threads
@@ -103,24 +104,20 @@ class Kernels:
         """Machine code by identity, read or made."""
         self._compiler = self._compiler or _version()
         names = {text.identity: self._cache_name(text.identity) for text in texts}
-        kept = {identity: cache.read("cuda", name) for identity, name in names.items()}
-        codes = {identity: code for identity, code in kept.items() if code is not None}
+        kept = zip(names, cache.read_all("cuda", list(names.values())))
+        codes = {identity: code for identity, code in kept if code is not None}
         missing = [text for text in texts if text.identity not in codes]
-        waiting = iter(missing)  # a free thread takes the next
-
-        def compile_some() -> None:
-            for text in waiting:
-                try:
-                    code = compile_text(text.write(), text.name, self._architecture)
-                except DeviceError as error:
-                    raise RejectedKernel(str(error), text.identity) from error
-                codes[text.identity] = code
-                cache.write("cuda", names[text.identity], code)
-
-        if missing:
-            workers = min(THREADS, len(missing))
-            threads.finish([threads.start(compile_some) for _ in range(workers)])
+        made = threads.together([partial(self._compiled, text) for text in missing], THREADS)
+        for text, code in zip(missing, made):
+            codes[text.identity] = code
+            cache.write("cuda", names[text.identity], code)
         return codes
+
+    def _compiled(self, text: KernelText) -> bytes:
+        try:
+            return compile_text(text.write(), text.name, self._architecture)
+        except DeviceError as error:
+            raise RejectedKernel(str(error), text.identity) from error
 
     def _cache_name(self, identity: str) -> str:
         parts = (FORMAT, self._compiler, self._architecture, *cuda.OPTIONS, identity)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from os import getpid
 from typing import Any
 
 import numpy as np
 
-from contraflow import threads
-from contraflow.compiler.kernel import KernelCall
+from contraflow import config, threads
+from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.compiler.plan import Plan
 from contraflow.devices.webgpu import adapters, raw_calls, windows
 from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
@@ -54,6 +55,9 @@ _STORED: dict[DType, np.dtype[Any]] = {
     float32: np.dtype(np.float32),
 }
 _INT32 = np.iinfo(np.int32)
+
+# A call, whether its kernel keeps from writing after a failure, and whether it adds to its result.
+PipelineRequest = tuple[KernelCall, bool, bool]
 
 SCALAR_BYTES = 1 << 20  # host scalars of kernels that wait
 # Kernels that wait before they are submitted: the GPU begins while others are being encoded. Few
@@ -354,22 +358,34 @@ class WebgpuDevice:
         with self.lock:
             return WebgpuProgram(self, plan)
 
-    def pipeline(self, call: KernelCall, guarded: bool, adds: bool = False) -> tuple[Any, Any]:
-        """The pipeline of a call, and the layout of its bind group."""
-        kernel = call.kernel
-        variant = wgsl.variant_of(call)._replace(guarded=guarded, adds=adds)
-        key = kernel.identity, variant
-        found = self._pipelines.get(key)
-        if found is None:
-            kinds = wgsl.bindings(kernel, guarded)
-            layout_key = tuple(kinds.items())
-            if layout_key not in self._layouts:
-                self._layouts[layout_key] = self.calls.layout(kinds, dynamic=1)
-            layout = self._layouts[layout_key]
-            code = wgsl.render(kernel, variant)
-            found = self.calls.pipeline(code, kernel.name, layout), layout
-            self._pipelines[key] = found
-        return found
+    def pipelines(self, wanted: Sequence[PipelineRequest]) -> list[tuple[Any, Any]]:
+        """The pipelines of calls, each with the layout of its bind group. Those that are new are
+        made by several threads: drivers compile a text on the thread that asks."""
+        keys, new = [], dict[tuple[str, wgsl.WgslVariant], Callable[[], Any]]()
+        for call, guarded, adds in wanted:
+            kernel = call.kernel
+            variant = wgsl.variant_of(call)._replace(guarded=guarded, adds=adds)
+            key = kernel.identity, variant
+            keys.append(key)
+            if key not in self._pipelines:
+                new[key] = partial(
+                    self._make_pipeline, kernel, variant, self._layout(kernel, guarded)
+                )
+        self._pipelines.update(zip(new, threads.together(list(new.values()), config.num_threads)))
+        return [self._pipelines[key] for key in keys]
+
+    def _layout(self, kernel: Kernel, guarded: bool) -> Any:
+        kinds = wgsl.bindings(kernel, guarded)
+        key = tuple(kinds.items())
+        if key not in self._layouts:
+            self._layouts[key] = self.calls.layout(kinds, dynamic=1)
+        return self._layouts[key]
+
+    def _make_pipeline(
+        self, kernel: Kernel, variant: wgsl.WgslVariant, layout: Any
+    ) -> tuple[Any, Any]:
+        code = wgsl.render(kernel, variant)
+        return self.calls.pipeline(code, kernel.name, layout), layout
 
 
 def open_device() -> WebgpuDevice:

@@ -76,16 +76,13 @@ class WebgpuProgram:
         self._pipelines: dict[bool, list[tuple[Any, Any]]] = {}
         self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
         self._arguments: dict[tuple[int, ...], Any] = {}
-        self._find_pipelines(is_call=False)
 
     def _find_pipelines(self, is_call: bool) -> list[tuple[Any, Any]]:
         found = self._pipelines.get(is_call)
         if found is None:
-            pipeline = self.device.pipeline
-            found = [
-                pipeline(step.call, is_call and self._is_guarded(step), step.adds)
-                for step in self._steps
-            ]
+            found = self.device.pipelines([
+                (step.call, is_call and self._is_guarded(step), step.adds) for step in self._steps
+            ])  # fmt: skip
             self._pipelines[is_call] = found
         return found
 
