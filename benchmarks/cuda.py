@@ -1,8 +1,13 @@
 """Whole steps on an NVIDIA GPU, ours beside those of PyTorch and JAX at their best.
 
-`python -m benchmarks.cuda small mlp gpt ewise --json FILE` runs every contender of a step in one
-process, in turns, and prints the medians in microseconds. Batches lie on the GPU, another one at
-every step. The loss is read at every step, or at every hundredth.
+`python -m benchmarks.cuda small mlp gpt ewise --json FILE` runs the contenders of a step in turns
+and prints the medians in microseconds. Batches lie on the GPU, another one at every step. The loss
+is read at every step, or at every hundredth.
+
+Each contender has a process of its own, and waits while another one runs. In one process they
+disturb each other: threads of one library take time from the host's part of another's step (JAX
+and contraflow take up to 1.7 times as long beside PyTorch's compiler), and PyTorch 2.11 with two
+captured steps, one of them compiled, ends in an assertion of a kernel of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ import json
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,9 +27,11 @@ import numpy as np
 
 import contraflow as cf
 from benchmarks import models
+from benchmarks.channel import Child, ChildError, serve
 from benchmarks.models import STEPS, Step
 
 ROUNDS = 7
+TIMEOUT = 300.0  # seconds for an answer of a contender's process
 EVERY = (100, 1)  # steps between two reads of the loss
 ON_CUDA = {**STEPS, "ewise": partial(models.ewise, size=1 << 26)}
 
@@ -38,7 +45,6 @@ class CudaContender:
     wait: Callable[[], None] = lambda: None  # for what comes behind the loss
     first_call: float = 0.0  # seconds
     losses: list[float] = field(default_factory=list)
-    times: dict[int, list[float]] = field(default_factory=dict)  # by how often the loss is read
 
     def begin(self, steps: int) -> None:
         """The first steps, whose losses are kept."""
@@ -47,8 +53,8 @@ class CudaContender:
         self.first_call = time.perf_counter() - started
         self.losses += [self.read(self.run(k)) for k in range(1, steps)]
 
-    def measure(self, every: int, steps: int) -> None:
-        """One round."""
+    def measure(self, every: int, steps: int) -> float:
+        """Microseconds of a step in one round."""
         self.read(self.run(0))
         self.wait()
         started = time.perf_counter()
@@ -58,8 +64,7 @@ class CudaContender:
                 self.read(loss)
         self.read(loss)
         self.wait()
-        taken = time.perf_counter() - started
-        self.times.setdefault(every, []).append(taken / steps * 1e6)
+        return (time.perf_counter() - started) / steps * 1e6
 
 
 def chosen(batches: list[Any], run: Callable[..., Any]) -> Callable[[int], Any]:
@@ -189,43 +194,72 @@ CONTENDERS: dict[str, Callable[[Step], CudaContender]] = {
 # --- the table ---------------------------------------------------------------------------------
 
 
-def measure(name: str, contenders: list[str], tf32: bool, steps: int) -> dict[str, Any]:
-    """All contenders of a step, in turns."""
-    cf.set_float32_matmul_precision("high" if tf32 else "highest")
-    if any(x.startswith("torch") for x in contenders):
-        import torch
+class Served:
+    """One contender at one step in this process, which is asked over a pipe (`channel.py`)."""
 
-        torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    if "jax" in contenders:
+    def __init__(self, contender: str, step: str, precision: str) -> None:
+        self._names = contender, step
+        self._tf32 = precision == "TF32"
+        self._contender: CudaContender
+
+    def begin(self, steps: int) -> dict[str, Any]:
+        """The first steps: seconds of the first one, and all losses."""
+        contender, step = self._names
+        set_precision(contender, self._tf32)
+        self._contender = CONTENDERS[contender](ON_CUDA[step]())
+        self._contender.begin(steps)
+        return {"first": self._contender.first_call, "losses": self._contender.losses}
+
+    def measure(self, every: int, steps: int) -> float:
+        """Microseconds of a step in one round."""
+        return self._contender.measure(every, steps)
+
+
+def set_precision(contender: str, tf32: bool) -> None:
+    """Allow TF32 for products of float32, or not."""
+    if contender == "jax":
         import jax
 
         jax.config.update("jax_default_matmul_precision", "tensorfloat32" if tf32 else "highest")
-    found: dict[str, CudaContender] = {}
-    for key in contenders:
-        if key.endswith("eager") and name != "gpt":
-            continue  # what an op costs is the subject of another table
-        try:
-            found[key] = CONTENDERS[key](ON_CUDA[name]())
-            found[key].begin(12)
-        except Exception as error:
-            print(f"{name}: {key}: {type(error).__name__}: {error}", file=sys.stderr)
-            traceback.print_exc(limit=-4)
-            found.pop(key, None)
-    for _ in range(ROUNDS):
-        for every in EVERY:
-            for contender in found.values():
-                contender.measure(every, steps)
-    precision = "TF32" if tf32 else "float32"
+        return
+    library: Any = cf
+    if contender.startswith("torch"):
+        import torch
+
+        library = torch
+    library.set_float32_matmul_precision("high" if tf32 else "highest")
+
+
+def measure(name: str, contenders: list[str], precision: str, steps: int) -> dict[str, Any]:
+    """All contenders of a step, in turns."""
     rows: dict[str, Any] = {}
-    for key, contender in found.items():
-        medians = {str(e): round(statistics.median(t), 1) for e, t in contender.times.items()}
-        least = {str(e): round(min(t), 1) for e, t in contender.times.items()}
-        rows[key] = {"median": medians, "least": least, "first": round(contender.first_call, 2),
-                     "losses": contender.losses}  # fmt: skip
+    times: dict[str, dict[int, list[float]]] = {}
+    with ExitStack() as stack:
+        children: dict[str, Child] = {}
+        for key in contenders:
+            if key.endswith("eager") and name != "gpt":
+                continue  # what an op costs is the subject of another table
+            command = ("benchmarks.cuda", "--serve", key, name, precision)
+            child = stack.enter_context(Child(key, "-m", *command))
+            try:
+                rows[key] = child.ask("begin", 12, timeout=TIMEOUT)
+            except ChildError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
+            children[key], times[key] = child, {every: [] for every in EVERY}
+        for _ in range(ROUNDS):
+            for every in EVERY:
+                for key, child in children.items():
+                    times[key][every].append(child.ask("measure", every, steps, timeout=TIMEOUT))
+    for key, found in times.items():
+        medians = {str(e): round(statistics.median(t), 1) for e, t in found.items()}
+        least = {str(e): round(min(t), 1) for e, t in found.items()}
+        losses, first_call = rows[key]["losses"], rows[key]["first"]
+        rows[key] = {"median": medians, "least": least, "first": round(first_call, 2),
+                     "losses": losses}  # fmt: skip
         shown = "  ".join(f"every {e}: {m:9.1f}" for e, m in medians.items())
-        first, last = contender.losses[0], contender.losses[-1]
-        print(f"{name:8} {precision:8} {key:26} {shown}   first call {contender.first_call:6.2f} s"
-              f"   loss {first:.6f} -> {last:.6f}", flush=True)  # fmt: skip
+        print(f"{name:8} {precision:8} {key:26} {shown}   first call {first_call:6.2f} s"
+              f"   loss {losses[0]:.6f} -> {losses[-1]:.6f}", flush=True)  # fmt: skip
     return {"step": name, "precision": precision, "rows": rows}
 
 
@@ -237,10 +271,15 @@ def main() -> None:
     parser.add_argument("--precision", nargs="*", default=["TF32", "float32"])
     parser.add_argument("--count", type=int, default=200, help="steps of a round")
     parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--serve", nargs=3, help="be the process of a contender at a step")
     given = parser.parse_args()
     np.seterr(all="ignore")
+    if given.serve:
+        served = Served(*given.serve)
+        serve({"begin": served.begin, "measure": served.measure})
+        return
     results = [
-        measure(name, given.contenders, precision == "TF32", given.count)
+        measure(name, given.contenders, precision, given.count)
         for name in given.steps
         for precision in given.precision
     ]
