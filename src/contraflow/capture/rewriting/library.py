@@ -38,12 +38,16 @@ _modules: dict[str, bool] = {
 def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Whether code that runs in a namespace is not the user's."""
     file = code.co_filename
-    known = _files.get(file)
+    known = _is_of_library(file)
     if known is None:
-        if file.startswith(_GENERATED) and not file.startswith("<frozen"):
-            return not file.startswith("<doctest") and is_library_module(
-                str(namespace.get("__name__"))
-            )
+        return not file.startswith("<doctest") and is_library_module(str(namespace.get("__name__")))
+    return known
+
+
+def _is_of_library(file: str) -> bool | None:
+    """Whether a file is not the user's; None where only the module of its code says that."""
+    known = _files.get(file)
+    if known is None and (not file.startswith(_GENERATED) or file.startswith("<frozen")):
         known = _files[file] = _is_library_file(file)
     return known
 
@@ -74,7 +78,7 @@ def functions_of_users(kind: type) -> list[types.FunctionType]:
         functions = [x for x in held if type(x) is types.FunctionType]
         codes = list(map(_code_of, functions))
         found: list[types.FunctionType] = []
-        if not all(map(_files.get, {code.co_filename for code in codes})):  # few files, known ones
+        if not all(map(_is_of_library, {code.co_filename for code in codes})):  # few files
             found = [f for f in functions if not is_library_code(f.__code__, f.__globals__)]
         known = _Searched(held, functions, codes, found)
         if vars(sys.modules.get(kind.__module__, types)).get(kind.__name__) is kind:

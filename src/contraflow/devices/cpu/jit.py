@@ -101,11 +101,13 @@ def _new_target() -> llvm.TargetMachine:
 
 
 class FunctionSource(NamedTuple):
-    """Functions to compile: their names, an identity that decides the text, and its writer."""
+    """Functions to compile: their names, an identity that decides the text, and its writer; and
+    what is to be done with them once they are there, in the same thread."""
 
     names: Sequence[str]
     identity: str
     text: Callable[[], str]
+    then: Callable[[], None] | None = None
 
     @property
     def keys(self) -> list[tuple[str, str]]:
@@ -134,6 +136,9 @@ def _add(sources: Sequence[FunctionSource]) -> None:
     if keys:
         found = _link([name for name, _ in keys], _object_codes(list(new.values())))
         _addresses.update(zip(keys, found))
+        for source in new.values():
+            if source.then is not None:
+                source.then()
 
 
 def _link(names: Sequence[str], codes: Sequence[bytes]) -> list[int]:

@@ -532,12 +532,12 @@ class Pool:
         self._threads: list[threading.Thread] = []
         self._wanted = 0  # of them
 
-    @staticmethod
-    def source(shares: int) -> jit.FunctionSource:
-        """The functions that run jobs of so many shares."""
+    def source(self, shares: int) -> jit.FunctionSource:
+        """The functions that run jobs of so many shares; workers start as soon as theirs exist."""
         if shares == 1 or not has_workers():
             return jit.FunctionSource(["run_alone"], alone_text(), alone_text)
-        return jit.FunctionSource(_TOGETHER_NAMES, together_text(), together_text)
+        start = functools.partial(self._grow, shares - 1)
+        return jit.FunctionSource(_TOGETHER_NAMES, together_text(), together_text, start)
 
     @functools.cached_property
     def run_alone(self) -> Callable[[ctypes.c_void_p], int]:
