@@ -1,8 +1,9 @@
-"""Work in threads that no interrupt reaches, and locks that a forked child finds free.
+"""Work that no interrupt ends halfway, and locks that a forked child finds free.
 
 Python raises KeyboardInterrupt in the main thread, after any call that it makes there. Work that
 must not end halfway, such as work with LLVM, whose objects have locks and owners, is done by a
 thread of its own. The caller only waits: an interrupt ends the waiting, and the work is finished.
+Where a thread would take longer than the work, interrupts wait until it is done (`Undisturbed`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import _thread
 import atexit
 import importlib
 import os
+import signal
 import sys
 import threading
 import weakref
+from _signal import getsignal as get_handler  # without their enums, which take microseconds
+from _signal import signal as set_handler
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
@@ -29,6 +34,7 @@ _local = threading.local()
 _known: list[weakref.ref[Any]] = []  # the locks
 _most = 64  # of them, before those that are gone are left out
 _own = threading.RLock()  # guards these two
+_STARTING = 1.0  # seconds within which a thread that was started begins
 
 
 # --- work of other threads ---------------------------------------------------------------------
@@ -37,11 +43,12 @@ _own = threading.RLock()  # guards these two
 class Task:
     """A call in a thread of its own."""
 
-    __slots__ = ("_call", "_inside", "_finished", "_result", "_error")
+    __slots__ = ("_call", "_inside", "_begun", "_finished", "_result", "_error")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._call = function, args
         self._inside = getattr(_local, "inside", False)  # started by work that `run` does
+        self._begun = False
         self._result: Any = None
         self._error: BaseException | None = None
         # No condition or event: an interrupt in their Python code can leave their locks taken.
@@ -50,6 +57,7 @@ class Task:
 
     def start(self) -> Task:
         """Begin, once."""
+        _running.add(self)  # here: an interrupt may come before the thread has begun
         try:
             _thread.start_new_thread(self._run, ())
         except RuntimeError:  # the interpreter ends, and starts no threads any more
@@ -59,7 +67,7 @@ class Task:
         return self
 
     def _run(self) -> None:
-        _running.add(self)
+        self._begun = True
         _local.inside = self._inside
         function, args = self._call
         try:
@@ -76,6 +84,13 @@ class Task:
         """Wait for the end."""
         with self._finished:
             pass
+
+    def settle(self) -> None:
+        """Wait for the end, but not for a thread that an interrupt has kept from being started."""
+        if not self._begun and not self._finished.acquire(timeout=_STARTING) and not self._begun:
+            _running.discard(self)
+        elif self._begun:
+            self.join()
 
     def wait(self) -> Any:
         """The result of the call; an error is raised here."""
@@ -163,10 +178,95 @@ def _finish() -> None:
     """Wait for what is done in the background: LLVM may not be at work when it is unloaded."""
     while _running:
         for task in list(_running):
-            task.join()
+            task.settle()
 
 
 atexit.register(_finish)
+
+
+# --- interrupts that wait ----------------------------------------------------------------------
+
+
+class Undisturbed:
+    """A with-block that holds a lock, and that no signal ends halfway.
+
+    Handlers of Python, such as the one that raises KeyboardInterrupt, are called at its end. Python
+    calls them in the main thread only, so others just take the lock.
+    """
+
+    __slots__ = ("_lock", "_depth", "_handlers", "_arrived", "_waits")
+
+    # Those whose handlers raise errors, in programs that have any: interrupts, and limits of time.
+    _SIGNALS = tuple(
+        int(getattr(signal, name))
+        for name in ("SIGINT", "SIGTERM", "SIGALRM")
+        if hasattr(signal, name)
+    )
+
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+        self._depth = 0  # of blocks of the main thread
+        self._handlers: dict[int, Any] = {}  # while they wait
+        self._arrived: list[tuple[int, Any]] = []  # signals, with the frames they came in
+        self._waits = self._wait  # one object, which is compared
+
+    def __enter__(self) -> None:
+        if get_ident() == _main_thread:
+            if not self._depth:
+                self._hold()
+            self._depth += 1
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+        if get_ident() == _main_thread:
+            self._depth -= 1
+            if not self._depth:
+                self._let_go()
+
+    def _hold(self) -> None:
+        handlers, waits = self._handlers, self._waits
+        try:
+            for number in self._SIGNALS:
+                handler = get_handler(number)
+                if callable(handler) and handler is not waits:
+                    handlers[number] = handler
+                    set_handler(number, waits)
+        except ValueError:  # not in the main interpreter, where alone handlers are called
+            handlers.clear()
+        except BaseException:  # of another signal than the first
+            self._put_back()
+            raise
+
+    def _wait(self, number: int, frame: Any) -> None:
+        self._arrived.append((number, frame))
+
+    def _let_go(self) -> None:
+        handlers = self._handlers.copy()
+        self._put_back()
+        while self._arrived:
+            number, frame = self._arrived.pop(0)
+            handlers[number](number, frame)
+
+    def _put_back(self) -> None:
+        handlers = self._handlers
+        try:
+            while handlers:
+                number = next(iter(handlers))
+                set_handler(number, handlers[number])
+                del handlers[number]
+        finally:
+            if handlers:  # a signal came in between
+                self._put_back()
+
+
+def _note_main_thread() -> None:
+    global _main_thread
+    _main_thread = threading.main_thread().ident
+
+
+_main_thread: int | None
+_note_main_thread()
 
 
 # --- locks -------------------------------------------------------------------------------------
@@ -208,3 +308,4 @@ if hasattr(os, "register_at_fork"):
         before=_gate.acquire, after_in_parent=_gate.release, after_in_child=_gate.release
     )
     os.register_at_fork(after_in_child=_free_locks)
+    os.register_at_fork(after_in_child=_note_main_thread)

@@ -58,12 +58,14 @@ def synchronize() -> None:
 def memory_allocated() -> int:
     """Bytes of the buffers that tensors lie in."""
     device = _device()
-    device.pool.collect(device.batch)
-    return int(device.pool.reserved - device.pool.idle_bytes)
+    with device.undisturbed:
+        device.pool.collect(device.batch)
+        return int(device.pool.reserved - device.pool.idle_bytes)
 
 
 def memory_reserved() -> int:
-    """Bytes of all buffers, those that are kept to be used again included."""
+    """Bytes of the buffers of tensors, those that are kept to be used again included; not those of
+    temporaries within programs."""
     return int(_device().pool.reserved)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.capture.rewriting import library
-from contraflow.devices.webgpu import adapters
+from contraflow.devices.webgpu import adapters, program
 from contraflow.devices.webgpu.adapters import WebgpuMemoryError
 from contraflow.devices.webgpu.device import WebgpuDevice
 
@@ -134,6 +136,140 @@ def test_a_forked_process_is_told(webgpu, monkeypatch):
     monkeypatch.setattr("contraflow.devices.webgpu.device.getpid", lambda: -1)
     with pytest.raises(cf.DeviceError, match="forked from one that uses the device"):
         cf.ones(3, device="webgpu").tolist()
+
+
+@pytest.mark.parametrize("why", ["lost", "forked"])
+def test_every_use_of_a_device_that_cannot_be_used_is_refused(why, webgpu, monkeypatch):
+    """Not only the first read behind it."""
+    x, pair = cf.ones(4, device="webgpu"), [cf.ones(4, device="webgpu") for _ in range(2)]
+    twice = cf.compile(lambda x: x * 2)
+    for _ in range(3):
+        twice(x).tolist()
+    (x + x).tolist()
+    del pair  # memory that is there
+    if why == "lost":
+        monkeypatch.setattr(webgpu, "lost", "a test")
+    else:
+        monkeypatch.setattr("contraflow.devices.webgpu.device.getpid", lambda: -1)
+    message = LOST if why == "lost" else "forked from one that uses the device"
+    uses = [
+        lambda: x + x, lambda: x.exp().cumsum(0), lambda: twice(x), x.tolist,
+        lambda: cf.ones(4, device="webgpu"), lambda: cf.tensor([1.0, 2.0], device="webgpu"),
+        cf.webgpu.synchronize,
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(cf.DeviceError, match=message):
+            use()
+    monkeypatch.undo()
+    assert (x + x).tolist() == [2.0] * 4
+
+
+def test_kernels_that_could_not_be_submitted_lose_the_device(lost, monkeypatch):
+    """Nobody knows what the tensors hold that they would have written."""
+    x = cf.ones(4, device="webgpu")
+    x.tolist()
+
+    def submit(commands: Any) -> None:
+        raise cf.DeviceError("webgpu: a test")
+
+    monkeypatch.setattr(lost.calls, "submit", submit)
+    y = x + 1
+    with pytest.raises(cf.DeviceError, match="a test"):
+        y.tolist()
+    monkeypatch.undo()
+    with pytest.raises(cf.DeviceError, match=LOST):
+        y.tolist()
+
+
+def test_a_read_that_finds_no_memory_can_be_made_again(webgpu, monkeypatch):
+    x = cf.ones(1 << 17, device="webgpu")
+    monkeypatch.setattr(webgpu, "_staging_bytes", 0)
+
+    def buffer(nbytes: int, usage: int) -> Any:
+        raise WebgpuMemoryError("webgpu: out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(webgpu.calls, "buffer", buffer)
+        with pytest.raises(cf.DeviceError, match="out of memory"):
+            x.tolist()
+    assert x.tolist() == [1.0] * (1 << 17)
+
+
+def test_a_read_that_fails_goes_through_another_buffer_next(webgpu, monkeypatch):
+    """The first may be left mapped, and would be refused."""
+    x = cf.ones(3, device="webgpu")
+    x.tolist()
+    before = webgpu._staging
+
+    def read(staging: Any, target: Any) -> None:
+        raise cf.DeviceError("webgpu: a test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(webgpu.calls, "read", read)
+        with pytest.raises(cf.DeviceError, match="a test"):
+            x.tolist()
+    assert x.tolist() == [1.0] * 3
+    assert webgpu._staging is not before
+
+
+def test_an_output_that_finds_no_memory_after_a_reset_is_made_later(lost, monkeypatch):
+    f = cf.compile(lambda x: x * 2)
+    x = cf.ones(1000, device="webgpu")
+    for _ in range(3):
+        f(x).sum().item()
+    cf.webgpu.reset()
+    x = cf.ones(1000, device="webgpu")
+
+    def create(nbytes: int) -> Any:
+        raise WebgpuMemoryError("webgpu: out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lost.pool, "_create", create)
+        for _ in range(2):
+            with pytest.raises(cf.DeviceError, match="out of memory"):
+                f(x)
+    assert f(x).sum().item() == 2000.0
+
+
+def test_a_reset_looks_for_adapters_anew(lost, monkeypatch):
+    found = adapters.adapters()
+    cf.webgpu.reset()
+    assert adapters.adapters() is not found
+    assert list(map(adapters.describe, adapters.adapters())) == list(map(adapters.describe, found))
+
+
+def test_a_program_of_too_many_host_scalars_is_refused(webgpu):
+    x = cf.ones(3, device="webgpu")
+    numbers = [float(i) for i in range(2, 12)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "SCALAR_BYTES", 1024)
+
+        @cf.compile
+        def f(x, *numbers):
+            return [(x * n).cumsum(0).sort()[0] for n in numbers]
+
+        with pytest.raises(cf.DeviceError, match=r"numbers of the host, .* 1,024 are the most\. "):
+            f(x, *numbers)
+    assert f(x, *numbers)[1].tolist() == [3.0, 6.0, 9.0]
+
+
+def test_more_elements_than_32_bits_count_are_refused(webgpu):
+    x = cf.ones(1, device="webgpu").expand(50_000, 50_000)
+    with pytest.raises(cf.DeviceError, match=r"^sum: webgpu counts elements in 32 bits, .*\.py:\d"):
+        x.sum()
+
+
+def test_memory_of_programs_that_ran_is_given_back(webgpu):
+    """Programs hold the buffers that they were bound to last."""
+    before = cf.webgpu.memory_allocated()
+    x = cf.ones(300_000, device="webgpu")
+    assert (x * 2.0 + x).exp().sum().item() > 0
+    alive = weakref.ref(x.storage.data.memory)
+    del x
+    cf.webgpu.empty_cache()
+    gc.collect()
+    assert alive() is None
+    assert cf.webgpu.memory_reserved() == cf.webgpu.memory_allocated() <= before
 
 
 def test_the_functions_of_the_device(webgpu):

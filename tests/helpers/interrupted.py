@@ -239,6 +239,26 @@ def processes(draw: random.Random, folder: Path) -> Step:
     return loop(num_workers=1, worker_type="process", persistent_workers=draw.random() < 0.5)
 
 
+def webgpu(draw: random.Random, folder: Path) -> Step:
+    """Eager ops, reads and compiled calls of a GPU: what has returned holds what it should."""
+    cf = library()
+    x = cf.arange(1000, dtype=cf.float32, device="webgpu")
+    twice = cf.compile(lambda x: (x * 2).sum())
+    made: list[Any] = []
+
+    def step() -> None:
+        for y in made:  # of ops that an interrupt came behind
+            assert y.sum().item() == 500500.0
+        made.clear()
+        for _ in range(10):
+            made.append(x + 1)
+            assert twice(x).item() == 999000.0
+            assert made[-1].cpu().numpy()[999] == 1000.0
+
+    step()
+    return step
+
+
 # The work, and the longest time before an interrupt, in seconds.
 WORKS: dict[str, tuple[Work, float]] = {
     "imports": (imports, 0.25),
@@ -249,6 +269,7 @@ WORKS: dict[str, tuple[Work, float]] = {
     "save": (save, 0.03),
     "threads": (threads, 0.03),
     "processes": (processes, 0.3),
+    "webgpu": (webgpu, 0.02),
 }
 
 

@@ -57,8 +57,8 @@ class ProgramInterface(Protocol):
         """
 
     def put(self, number: int, address: int) -> None:
-        """Set the address of one of the buffers from now on. A function of C, as a call that hits
-        has one for each argument and result (`RunWords.put`)."""
+        """Set the address of one of the buffers from now on. A function of C where that counts: a
+        call that hits has one for each argument and result (`RunWords.put`)."""
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same, with buffers at the addresses of the last run, or those set by `put` since."""

@@ -58,6 +58,7 @@ class CudaDevice:
         library = frozenset(matrices.OPS if driver.is_real else ())
         self.limits = cuda.LIMITS._replace(host=False, library=library)
         self.lock = threads.recursive_lock()
+        self.undisturbed = threads.Undisturbed(self.lock)
         self.stream = driver("cuStreamCreate", _NOT_BLOCKING)
         self.stream_handle = ctypes.c_void_p(int(self.stream))
         self.memory = Memory(driver, self.stream, self)
@@ -168,7 +169,8 @@ class CudaDevice:
     def workspace(self, size: int) -> int:
         """Memory for a library, as long as one call of it is running."""
         if not self._workspace:
-            self._workspace = self.memory.take(size)
+            with self.arena_in_use():  # by the program that asks
+                self._workspace = self.memory.take(size)
         return self._workspace
 
     @contextlib.contextmanager
@@ -208,9 +210,15 @@ class CudaDevice:
 
     def new_event(self, owner: Any, timing: bool) -> Any:
         """An event of the driver, as long as its owner lives."""
-        event = self.driver("cuEventCreate", 0 if timing else _NO_TIMING)
-        self._keep(owner, partial(self.driver, "cuEventDestroy"), event)
+        with self.lock:
+            event = self.driver("cuEventCreate", 0 if timing else _NO_TIMING)
+            self._keep(owner, partial(self.driver, "cuEventDestroy"), event)
         return event
+
+    def record(self, event: Any) -> None:
+        """Place an event behind everything that was asked for so far."""
+        with self.lock:  # the stream may be that of a graph which is recorded
+            self.driver("cuEventRecord", event, self.stream)
 
     def is_reached(self, event: Any) -> bool:
         """Whether the work before an event is done."""
@@ -242,7 +250,9 @@ class CudaDevice:
 
     def load(self, plan: Plan) -> CudaProgram:
         """Compile a plan's kernels."""
-        return CudaProgram(self, plan)
+        with self.lock:
+            self.driver.enter()  # libraries of products are opened for this GPU
+            return CudaProgram(self, plan)
 
     @cached_property
     def solver(self) -> matrices.MatrixSolver:

@@ -40,7 +40,7 @@ class CudaEvent:
 
     def record(self) -> None:
         """Place it behind everything that was asked for so far."""
-        self._device.driver("cuEventRecord", self._handle, self._device.stream)
+        self._device.record(self._handle)
         self._recorded = True
 
     def query(self) -> bool:

@@ -150,7 +150,8 @@ class PlanGraph:
         self._given = GraphWords(device, words, self._block, self._staged)
 
     def _take(self, size: int) -> int:
-        self._held.append(self._device.allocate((size,), uint8))
+        with self._device.arena_in_use():
+            self._held.append(self._device.allocate((size,), uint8))
         return self._held[-1].pointer
 
     def _place_temporaries(self, arena: int) -> int | None:
@@ -372,17 +373,24 @@ class PlanGraph:
         assert product is not None
         workspace = self._take(product.workspace) if product.workspace else 0
 
-        given = [ctypes.c_void_p(address) for address in addresses]
-        calls = product.calls(given, ctypes.c_void_p(workspace), device.stream_handle)
+        def at(left: int, right: int, result: int, bias: int) -> Callable[[], int]:
+            given = [ctypes.c_void_p(address) for address in (left, right, result, bias)]
+            calls = product.calls(given, ctypes.c_void_p(workspace), device.stream_handle)
+            return lambda: next((status for status in (call() for call in calls) if status), 0)
 
-        def multiply() -> int:
-            return next((status for status in (call() for call in calls) if status), 0)
-
-        # The kernel is loaded now, not while a stream is recorded.
-        status = multiply()
+        # The kernel is loaded now, not while a stream is recorded. It writes elsewhere: an output
+        # of the caller may hold what is needed if this call is taken back.
+        left, right, result, bias = addresses
+        slot = found.operands[2].slot
+        if self._plan.slots[slot].kind == "temp":
+            status = at(left, right, result, bias)()
+        else:
+            with device.arena_in_use():
+                elsewhere = device.allocate((self._plan.slots[slot].nbytes,), uint8)
+            status = at(left, right, elsewhere.pointer + result - self._bases[slot], bias)()
         if status:
             raise DeviceError(f"cuda: cublasLtMatmul failed with status {status}.")
-        return multiply
+        return at(*addresses)
 
     def _region(self, slot: int, moving: frozenset[int]) -> Region:
         if slot in moving:
@@ -395,6 +403,16 @@ class PlanGraph:
     def _instantiate(self, nodes: Sequence[GraphNode]) -> Any:
         driver = self._device.driver
         graph = driver("cuGraphCreate", 0)
+        try:
+            self._fill(graph, nodes)
+            executable = driver("cuGraphInstantiate", graph, 0)
+        finally:
+            driver("cuGraphDestroy", graph)
+        self._device.keep_executable(self, executable)
+        return ctypes.c_void_p(int(executable))
+
+    def _fill(self, graph: Any, nodes: Sequence[GraphNode]) -> None:
+        """Add nodes to a graph, in the order of a schedule."""
         needs = dependencies(nodes)
         if self.arena is None:  # nothing waits for memory that others leave
             nodes, needs = postponed(nodes, needs)
@@ -411,10 +429,6 @@ class PlanGraph:
                     waits |= behind[m] | 1 << m
             behind.append(waits)
             made.append(self._add(graph, launch, found))
-        executable = driver("cuGraphInstantiate", graph, 0)
-        driver("cuGraphDestroy", graph)
-        self._device.keep_executable(self, executable)
-        return ctypes.c_void_p(int(executable))
 
     def _add(self, graph: Any, launch: Callable[[], int], needs: list[Any]) -> Any:
         """Add what a launch does, behind other nodes: a kernel, or a graph of several."""
@@ -426,8 +440,17 @@ class PlanGraph:
             status = launch()
         finally:
             part = driver("cuStreamEndCapture", stream)
-        if status:
-            driver.fail("cuLaunchKernel", status)
+        try:
+            if status:
+                driver.fail("cuLaunchKernel", status)
+            return self._copy_of(part, graph, needs)
+        finally:
+            driver("cuGraphDestroy", part)
+
+    def _copy_of(self, part: Any, graph: Any, needs: list[Any]) -> Any:
+        """A node of a graph that does what another graph does."""
+        driver = self._device.driver
+        library = driver.library
         nodes, count = driver("cuGraphGetNodes", part, 16)
         kernel = library.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
         if count != 1 or driver("cuGraphNodeGetType", nodes[0]) != kernel:

@@ -112,7 +112,8 @@ class CudaProgram:
                 or self.why_no_graph
                 or not self._run_graph(late)
             ):
-                self._run_launches(late, timeline)
+                with device.undisturbed:  # half of a step of training is none
+                    self._run_launches(late, timeline)
 
     @property
     def notes(self) -> list[str]:
@@ -137,7 +138,10 @@ class CudaProgram:
         ):
             if not self._watch(words[:]):
                 return False
-            graph = self._record(device.arena(self._arena_bytes))
+            if len(device.outcomes.pending):
+                device.outcomes.wait()  # memory is asked for, and products are tried
+            with device.undisturbed:
+                graph = self._record(device.arena(self._arena_bytes))
             if graph is None:
                 return False
         if not self._may_fail and self._launches.is_unguarded and len(device.outcomes.pending):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from contraflow import config, devices
@@ -50,9 +51,21 @@ def adapters() -> list[Any]:
             "Install it: pip install 'contraflow[webgpu]'."
         )
     if _found is None:
-        extras.set_instance_extras(backends=_BACKENDS.get(sys.platform, ["Vulkan"]))
+        _set_backends()
         _found = sorted(wgpu.gpu.enumerate_adapters_sync(), key=_rank)
     return _found
+
+
+@cache
+def _set_backends() -> None:
+    """Once: wgpu looks for no others from then on."""
+    extras.set_instance_extras(backends=_BACKENDS.get(sys.platform, ["Vulkan"]))
+
+
+def forget() -> None:
+    """Look for adapters anew when they are needed next."""
+    global _found
+    _found = None
 
 
 def _rank(adapter: Any) -> int:

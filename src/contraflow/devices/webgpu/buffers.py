@@ -139,10 +139,11 @@ class MemoryPool:
     def find_to_write(self, number: int) -> GpuMemory:
         """The same for memory that is about to be overwritten: what was lost with a device is made
         again, for the outputs of programs stay where they are."""
-        lease = self._lost.pop(number, None)
+        lease = self._lost.get(number)
         if lease is not None:
             memory = lease.memory
             memory.buffer = self._create(memory.nbytes)
+            del self._lost[number]
             self._known[number], self._leases[number] = memory, lease
             self.reserved += memory.nbytes
         return self.find(number)

@@ -12,7 +12,7 @@ from contraflow.devices.webgpu.adapters import told
 # Flags as WebGPU numbers them.
 _MAP_READ, _COPY_SRC, _COPY_DST, _UNIFORM, _STORAGE = 0x1, 0x4, 0x8, 0x40, 0x80
 _COMPUTE = 0x4  # of shader stages
-_READ = 0x1  # of map modes
+READ = 0x1  # of map modes
 
 STORAGE = _STORAGE | _COPY_SRC | _COPY_DST
 UNIFORM = _UNIFORM | _COPY_DST
@@ -140,7 +140,7 @@ class PublicCalls:
 
     def read(self, staging: Any, target: Any) -> None:
         nbytes = len(target)
-        told(staging.map_sync, _READ, 0, nbytes)
+        told(staging.map_sync, READ, 0, nbytes)
         try:
             target[:] = np.frombuffer(staging.read_mapped(0, nbytes, copy=False), np.uint8)
         finally:

@@ -37,7 +37,7 @@ from contraflow.devices.webgpu.calls import (
     QueuedRun,
     QueueItem,
 )
-from contraflow.devices.webgpu.program import WebgpuProgram
+from contraflow.devices.webgpu.program import SCALAR_BYTES, WebgpuProgram
 from contraflow.devices.webgpu.raw_calls import RawCalls
 from contraflow.devices.webgpu.runs import FAILURE, WebgpuRuns, whole_words
 from contraflow.dtypes import DType, bool_, float16, float32, from_numpy, int32, int64, uint32
@@ -59,12 +59,12 @@ _INT32 = np.iinfo(np.int32)
 # A call, whether its kernel keeps from writing after a failure, and whether it adds to its result.
 PipelineRequest = tuple[KernelCall, bool, bool]
 
-SCALAR_BYTES = 1 << 20  # host scalars of kernels that wait
 # Kernels that wait before they are submitted: the GPU begins while others are being encoded. Few
 # after it was waited for, then more.
 _FEW, _MANY = 12, 96
 _WORK = 1 << 24  # operations of kernels that wait, likewise: a GPU is busy with them for a while
 _STAGED = 64 << 20  # the most bytes that are read at once
+_LEAST_STAGED = 4096  # bytes of the buffer that they go through
 
 
 class WebgpuDevice:
@@ -77,7 +77,10 @@ class WebgpuDevice:
     def __init__(self, make_calls: Callable[[Any], Calls] | None = None) -> None:
         """By raw calls of the library under wgpu where these are known, or as it is told."""
         self._make_calls = make_calls or (RawCalls if raw_calls.is_known() else PublicCalls)
-        self.lock = threads.recursive_lock()
+        # An interrupt between calls of wgpu would lose kernels of ops that have returned.
+        self.undisturbed = threads.Undisturbed(threads.recursive_lock())
+        self._programs: list[weakref.ref[WebgpuProgram]] = []
+        self._most_programs = 64  # before those that are gone are left out
         self.generation = 0  # counts how often it was opened
         self._open()
 
@@ -109,8 +112,8 @@ class WebgpuDevice:
         self.failure = self.calls.buffer(256, STORAGE)  # of ops of eager mode
         self.outcomes = WebgpuRuns(self.calls)
         self.nothing = GpuMemory(256, self.calls.buffer(256, STORAGE))  # memory without elements
-        self._staging = self.calls.buffer(4096, STAGING)
-        self._staging_bytes = 4096
+        self._staging: Any = None  # a buffer that reads go through, of so many bytes
+        self._staging_bytes = 0
         self._layouts: dict[tuple[tuple[int, str], ...], Any] = {}
         # Pipelines with their layouts, by text.
         self._pipelines: dict[tuple[str, wgsl.WgslVariant], tuple[Any, Any]] = {}
@@ -119,14 +122,15 @@ class WebgpuDevice:
 
     def reset(self) -> None:
         """Open the device anew; what lay on it is gone."""
-        with self.lock:
+        with self.undisturbed:
             self.generation += 1
+            adapters.forget()  # there may be others by now
             self._open()
 
     # --- memory ---------------------------------------------------------------------------
 
     def _create(self, nbytes: int) -> Any:
-        self._check()
+        self.check()
         try:
             return self._guarded(self.calls.buffer, nbytes, STORAGE)
         except WebgpuMemoryError:
@@ -143,7 +147,8 @@ class WebgpuDevice:
     def allocate(self, shape: Shape, dtype: DType) -> WebgpuBuffer:
         """Uninitialised memory."""
         self._check_dtype(dtype)
-        with self.lock:
+        with self.undisturbed:
+            self.check()
             memory = self.pool.take(stored_bytes(numel(shape), dtype), self.batch)
             buffer = WebgpuBuffer(shape, dtype, memory, self)
             self.pool.lease(buffer)
@@ -172,12 +177,12 @@ class WebgpuDevice:
         words = np.ascontiguousarray(array, _STORED[dtype])
         if words.nbytes % WORD:
             words = np.append(words, words.dtype.type(0))
-        with self.lock:
+        with self.undisturbed:
             buffer = self.allocate(array.shape, dtype)
             if words.size:
                 if buffer.memory.batch == self.batch and self._waiting:
                     self.flush()  # kernels that wait may still use this memory
-                self._check()
+                self.check()
                 self.calls.write(buffer.memory.buffer, 0, words)
             return buffer
 
@@ -197,7 +202,7 @@ class WebgpuDevice:
         """A copy of a buffer, once everything before it is done."""
         dtype, nbytes = buffer.dtype, stored_bytes(buffer.size, buffer.dtype)
         words = np.empty(nbytes // _STORED[dtype].itemsize, _STORED[dtype])
-        with self.lock:
+        with self.undisturbed:
             memory = self.pool.find(buffer.memory.number)
             flat = words.view(np.uint8)
             for start in range(0, nbytes, _STAGED):
@@ -211,25 +216,40 @@ class WebgpuDevice:
         nbytes, start = len(target), whole_words(len(target))
         open_calls = len(self.outcomes.pending) > 0
         size = start + self.outcomes.nbytes if open_calls else nbytes
-        if size > self._staging_bytes:
-            self._staging_bytes = 1 << (size - 1).bit_length()
-            self._staging = self.calls.buffer(self._staging_bytes, STAGING)
-        self.enqueue([BufferCopy(buffer, at, self._staging, 0, nbytes)])
+        staging = self._staged(size)
+        self.enqueue([BufferCopy(buffer, at, staging, 0, nbytes)])
         if open_calls:
             outcomes = self.outcomes.found
-            self.enqueue([BufferCopy(outcomes, 0, self._staging, start, self.outcomes.nbytes)])
+            self.enqueue([BufferCopy(outcomes, 0, staging, start, self.outcomes.nbytes)])
         self.flush()
         if not open_calls:
-            self._guarded(self.calls.read, self._staging, target)
+            self._read(target)
             return
         found = np.empty(size, np.uint8)
-        self._guarded(self.calls.read, self._staging, found)
+        self._read(found)
         target[:] = found[:nbytes]
         self.outcomes.finish(found[start:])
 
+    def _staged(self, nbytes: int) -> Any:
+        """The buffer that reads of so many bytes go through."""
+        if nbytes > self._staging_bytes:
+            self.check()
+            size = max(1 << (nbytes - 1).bit_length(), _LEAST_STAGED)
+            self._staging = self._guarded(self.calls.buffer, size, STAGING)
+            self._staging_bytes = size
+        return self._staging
+
+    def _read(self, target: np.ndarray) -> None:
+        """Fill an array from that buffer. One whose read has failed may be left mapped."""
+        try:
+            self._guarded(self.calls.read, self._staging, target)
+        except BaseException:
+            self._staging_bytes = 0
+            raise
+
     def copy(self, source: WebgpuBuffer, target: WebgpuBuffer) -> None:
         """Overwrite a buffer with the elements of another one."""
-        with self.lock:
+        with self.undisturbed:
             found = [self.pool.find(b.memory.number) for b in (source, target)]
             if source.size and found[0] is not found[1]:
                 nbytes = stored_bytes(source.size, source.dtype)
@@ -257,7 +277,11 @@ class WebgpuDevice:
 
     def release_unused(self) -> int:
         """Give memory that no tensor lies in back to the system; the number of bytes."""
-        with self.lock:
+        with self.undisturbed:
+            for known in self._programs:
+                program = known()
+                if program is not None:
+                    program.unbind()  # from memory that was a tensor's, and from temporaries
             return self.pool.release()
 
     # --- the queue ------------------------------------------------------------------------
@@ -295,7 +319,7 @@ class WebgpuDevice:
         self._scalars_end = self._scalars_begin = 0
 
     def _submit_waiting(self) -> None:
-        self._check()
+        self.check()
         waiting, self._waiting, self._count, self._work = self._waiting, [], 0, 0
         begin, end = self._scalars_begin, self._scalars_end
         self._scalars_begin = end
@@ -303,10 +327,16 @@ class WebgpuDevice:
         if end > begin:
             self._guarded(self.calls.write, self.scalars, begin, self._scalars[begin:end])
         if waiting:
-            self._guarded(self._submit, waiting)
+            self._submit(partial(self.calls.encode, waiting))
 
-    def _submit(self, runs: Sequence[QueuedRun]) -> None:
-        self.calls.submit(self.calls.encode(runs))
+    def _submit(self, encode: Callable[[], Any]) -> None:
+        """Run commands. If that fails nobody knows what tensors hold whose kernels were among them,
+        so the device is lost with them."""
+        try:
+            self._guarded(self.calls.submit, encode())
+        except DeviceError as error:
+            self.lost = self.lost or f"kernels could not be submitted: {error}"
+            raise
 
     def run_checked(
         self, before: Sequence[QueueItem], after: Sequence[QueueItem], scalars: int
@@ -316,25 +346,26 @@ class WebgpuDevice:
         if len(self.outcomes.pending):
             self.synchronize()  # those come first
         self.enqueue(before, scalars)
-        self.enqueue([BufferCopy(self.failure, 0, self._staging, 0, FAILURE)])
+        self.enqueue([BufferCopy(self.failure, 0, self._staged(FAILURE), 0, FAILURE)])
         self.flush()
         commands = self._guarded(self.calls.encode, [(after, scalars)]) if after else None
         found = np.empty(FAILURE, np.uint8)
-        self._guarded(self.calls.read, self._staging, found)
+        self._read(found)
         mark, index = found.view(np.int32)
         if mark:
             self.calls.write(self.failure, 0, bytes(FAILURE))
             return int(mark) - 1, int(index)
         if commands is not None:
-            self._guarded(self.calls.submit, commands)
+            self._submit(lambda: commands)
         return None
 
     def synchronize(self) -> None:
         """Wait until everything is done."""
-        with self.lock:
+        with self.undisturbed:
             self.fetch(self.failure, 0, np.empty(FAILURE, np.uint8))
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse any work where the device was lost, or belongs to another process."""
         if self.lost is not None:
             raise DeviceLost(self.lost)
         if getpid() != self._process:
@@ -355,8 +386,14 @@ class WebgpuDevice:
 
     def load(self, plan: Plan) -> WebgpuProgram:
         """Compile a plan's kernels."""
-        with self.lock:
-            return WebgpuProgram(self, plan)
+        with self.undisturbed:
+            self.check()
+            program = WebgpuProgram(self, plan)
+            self._programs.append(weakref.ref(program))
+            if len(self._programs) > self._most_programs:
+                self._programs = [known for known in self._programs if known() is not None]
+                self._most_programs = 64 + 2 * len(self._programs)
+            return program
 
     def pipelines(self, wanted: Sequence[PipelineRequest]) -> list[tuple[Any, Any]]:
         """The pipelines of calls, each with the layout of its bind group. Those that are new are

@@ -44,7 +44,7 @@ def answers(device: WebgpuDevice) -> dict[str, bool]:
         "@compute @workgroup_size(1) fn main() {", *lines, "}",
     ))  # fmt: skip
     calls = device.calls
-    with device.lock:
+    with device.undisturbed:
         layout = calls.layout({0: "read-only-storage", 1: "storage"}, dynamic=-1)
         pipeline = calls.pipeline(code, "main", layout)
         given, found = calls.buffer(256, STORAGE), calls.buffer(256, STORAGE)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from contraflow.compiler.kernel import WRITES
 from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
-from contraflow.devices.failures import IndexOutOfRange, LateFailure
+from contraflow.devices.failures import IndexOutOfRange, LateFailure, StepRefused
+from contraflow.devices.segments import kernel_steps
 from contraflow.devices.webgpu import windows
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
 from contraflow.devices.webgpu.epilogues import with_epilogues
 from contraflow.devices.webgpu.runs import FAILURE
+from contraflow.devices.webgpu.windows import ALIGNED
 from contraflow.errors import DeviceError
 from contraflow.render.clike import source, wgsl
 from contraflow.render.clike.wgsl import element_bytes
@@ -23,7 +25,7 @@ from contraflow.render.clike.wgsl import element_bytes
 if TYPE_CHECKING:
     from contraflow.devices.webgpu.device import WebgpuDevice
 
-_ALIGNED = 256  # bytes at which the arguments of kernels begin
+SCALAR_BYTES = 1 << 20  # host scalars of kernels that wait
 _KEPT = 16  # sets of addresses that a program is kept bound to
 
 
@@ -59,7 +61,7 @@ class WebgpuProgram:
         self.device, self.plan = device, plan
         self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
         self._addresses = [0] * len(self._external)
-        steps = [step for step in plan.steps if isinstance(step, KernelStep)]
+        steps = kernel_steps(plan)
         assert len(steps) == len(plan.steps), "there are no host steps here"
         steps = [step for step in steps if source.count_groups(step.call)]
         if windows.fit(plan.slots, device.binding):  # parts of products are simpler alone
@@ -67,6 +69,10 @@ class WebgpuProgram:
         self._steps = windows.divided(steps, plan.slots, device.binding)
         self._last_risk = max((i for i, s in enumerate(self._steps) if s.may_fail), default=-1)
         self._work = sum(wgsl.work(step.call) for step in self._steps)
+        for step in self._steps:
+            problem = wgsl.too_large(step.call)
+            if problem is not None:
+                raise StepRefused(problem, step.line)
         self._lay_out_scalars()
         self._load()
 
@@ -85,6 +91,10 @@ class WebgpuProgram:
             ])  # fmt: skip
             self._pipelines[is_call] = found
         return found
+
+    def unbind(self) -> None:
+        """Let go of the memory of the last runs."""
+        self._bound.clear()
 
     def _is_guarded(self, step: KernelStep) -> bool:
         """Whether a kernel of a compiled call writes memory of the caller."""
@@ -105,11 +115,17 @@ class WebgpuProgram:
                 places[words] = end
                 own = "".join(c for _, c in words)
                 size = struct.calcsize(f"<{own}")
-                padding = -size % _ALIGNED
+                padding = -size % ALIGNED
                 code += f"{own}{padding}x"
                 end += size + padding
                 self._words += [number for number, _ in words]
             self._scalars_at.append(places[words] if words else -1)
+        if end > SCALAR_BYTES:
+            raise DeviceError(
+                f"webgpu: a program has {len(places):,} sets of numbers of the host, which take "
+                f"{end:,} bytes; {SCALAR_BYTES:,} are the most. Compile a part of it, or keep some "
+                "of the numbers in a tensor."
+            )
         self._scalars_bytes = end
         self._format = struct.Struct(code)
 
@@ -156,14 +172,15 @@ class WebgpuProgram:
         late: LateFailure | None = None,
     ) -> None:
         """Run all steps over buffers at these addresses."""
-        with self.device.lock:
+        with self.device.undisturbed:
             self._addresses[:] = addresses
             self.rerun(scalars, late)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         """The same at the addresses of before."""
         device = self.device
-        with device.lock:
+        with device.undisturbed:
+            device.check()
             if self._generation != device.generation:
                 self._load()
             is_call = late is not None and late.undo is not None
@@ -258,7 +275,7 @@ class WebgpuProgram:
                 first = located[slot].first + offset
                 first += windows.extent(step, self.plan.slots, i).first
                 start = first * element_bytes(self.plan.slots[slot].dtype)
-                start -= start % windows.ALIGNED
+                start -= start % ALIGNED
                 nbytes = min(memory.nbytes - start, limit)
             found[i] = _Window(memory, start, nbytes)
         return found
@@ -280,12 +297,12 @@ class WebgpuProgram:
                 offsets.append(first + binding.offset)
             packed = wgsl.pack_arguments(step.call, offsets, step.line)
             places.append((len(content), len(packed)))
-            content += packed + bytes(-len(packed) % _ALIGNED)
+            content += packed + bytes(-len(packed) % ALIGNED)
         block = self._arguments.get(firsts)
         if block is None:
             if len(self._arguments) > 4 * _KEPT:
                 self._arguments.clear()
-            block = self.device.calls.buffer(max(len(content), _ALIGNED), UNIFORM)
+            block = self.device.calls.buffer(max(len(content), ALIGNED), UNIFORM)
             if content:
                 self.device.calls.write(block, 0, bytes(content))
             self._arguments[firsts] = block

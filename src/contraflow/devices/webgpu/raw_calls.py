@@ -11,7 +11,8 @@ from time import perf_counter
 from typing import Any
 
 from contraflow.devices.webgpu.adapters import told
-from contraflow.devices.webgpu.calls import BufferCopy, PublicCalls, QueuedRun
+from contraflow.devices.webgpu.calls import READ, BufferCopy, PublicCalls, QueuedRun
+from contraflow.devices.webgpu.runs import whole_words
 
 try:
     import wgpu
@@ -20,7 +21,6 @@ except (ImportError, OSError, RuntimeError):  # told when an adapter is asked fo
     lib = None
 
 _VERSIONS = ((0, 32),)
-_READ = 0x1  # of map modes
 # Seconds for which a read asks again and again whether the GPU is done, before it sleeps: to be
 # woken takes as long as a small step of training.
 _ASKING = 5e-4
@@ -144,15 +144,17 @@ class RawCalls(PublicCalls):
 
     def _read(self, buffer: Any, target: Any) -> None:
         nbytes = len(target)
-        whole = -(-nbytes // 8) * 8
+        whole = whole_words(nbytes)
         self._mapped = None
-        _api.libf.wgpuBufferMapAsync(buffer, _READ, 0, whole, self._map_info)
+        _api.libf.wgpuBufferMapAsync(buffer, READ, 0, whole, self._map_info)
         if self._asking:
             end = perf_counter() + self._asking
             while self._mapped is None and perf_counter() < end:
                 lib.wgpuDevicePoll(self._device, 0, ffi.NULL)
         if self._mapped is None:
             _api.libf.wgpuDevicePoll(self._device, 1, ffi.NULL)
+        if self._mapped is None:
+            raise RuntimeError("the GPU was waited for, and a buffer was not mapped.")
         if not self._mapped:
             raise RuntimeError("the device was lost while it was read from")
         source = lib.wgpuBufferGetConstMappedRange(buffer, 0, whole)

@@ -539,6 +539,20 @@ def _check_range(name: str, value: int) -> int:
     return value
 
 
+def too_large(call: KernelCall) -> str | None:
+    """Why a kernel cannot index its operands by numbers of 32 bits, None if it can."""
+    kernel = call.kernel
+    values = source.integer_values(call, [0] * len(kernel.operands))
+    sizes = call.sizes[: kernel.outer] if isinstance(kernel, Loops) else ()
+    most = max([math.prod(sizes), *map(abs, values)])
+    if most <= _INT32.max:
+        return None
+    return (
+        f"webgpu counts elements in 32 bits, and this op has {most:,}. "
+        "Work on parts of it, or on the cpu: x.to('cpu')."
+    )
+
+
 def work(call: KernelCall) -> int:
     """About how many operations a call does: by it a device decides when others must wait."""
     if isinstance(call.kernel, Contraction):
