@@ -192,6 +192,23 @@ def test_a_loss_is_a_median_above_the_quartiles_before():
     assert "1 of 1 slower: the median now above the quartiles before" in lines[-1]
 
 
+@pytest.mark.parametrize(("later", "verdict"), [(1.0, False), (1.5, True)])
+def test_what_looks_slower_is_measured_again_and_longer(later, verdict):
+    found = against.Comparison((), compare.FULL, quick=False)
+    seen = []
+
+    def measure(first: float, name: str) -> None:
+        seen.append((name, found.patience))
+        now = first if found.patience == 1 else later
+        found.keep(name, {"before": [[1.0]] * 3, "now": [[now]] * 3})
+
+    found.attempt("a", lambda: measure(1.5, "a"))
+    found.attempt("b", lambda: measure(0.9, "b"))
+    assert seen == [("a", 1), ("a", against.AGAIN), ("b", 1)]
+    assert (found.rows["a"]["slower"], found.rows["a"]["again"]) == (verdict, True)
+    assert "again" not in found.rows["b"]
+
+
 needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")
 
 
