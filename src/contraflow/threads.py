@@ -8,16 +8,14 @@ Where a thread would take longer than the work, interrupts wait until it is done
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes enums, which take microseconds
 import _thread
 import atexit
 import importlib
 import os
-import signal
 import sys
 import threading
 import weakref
-from _signal import getsignal as get_handler  # without their enums, which take microseconds
-from _signal import signal as set_handler
 from _thread import get_ident
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -198,9 +196,9 @@ class Undisturbed:
 
     # Those whose handlers raise errors, in programs that have any: interrupts, and limits of time.
     _SIGNALS = tuple(
-        int(getattr(signal, name))
+        int(getattr(_signal, name))
         for name in ("SIGINT", "SIGTERM", "SIGALRM")
-        if hasattr(signal, name)
+        if hasattr(_signal, name)
     )
 
     def __init__(self, lock: Any) -> None:
@@ -228,10 +226,10 @@ class Undisturbed:
         handlers, waits = self._handlers, self._waits
         try:
             for number in self._SIGNALS:
-                handler = get_handler(number)
+                handler = _signal.getsignal(number)
                 if callable(handler) and handler is not waits:
                     handlers[number] = handler
-                    set_handler(number, waits)
+                    _signal.signal(number, waits)
         except ValueError:  # not in the main interpreter, where alone handlers are called
             handlers.clear()
         except BaseException:  # of another signal than the first
@@ -253,7 +251,7 @@ class Undisturbed:
         try:
             while handlers:
                 number = next(iter(handlers))
-                set_handler(number, handlers[number])
+                _signal.signal(number, handlers[number])
                 del handlers[number]
         finally:
             if handlers:  # a signal came in between
