@@ -14,6 +14,7 @@ import numpy as np
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import Contraction, KernelCall, strided_arguments
 from contraflow.devices.cpu import jit
+from contraflow.devices.cpu.vectors import has_several_rows
 from contraflow.render.llvm.identity import Factors, entry_name
 from contraflow.render.llvm.kernels import render
 
@@ -56,8 +57,9 @@ def run_native(
     else:
         words += strided_arguments(call)
     arguments = np.array(words, np.int64)
-    name = entry_name(kernel, vector_bytes=width, factors=factors)
-    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width, factors=factors)))
+    variant: dict[str, Any] = {"factors": factors, "several_rows": has_several_rows(call)}
+    name = entry_name(kernel, vector_bytes=width, **variant)
+    function = KERNEL(jit.function(name, render(kernel, vector_bytes=width, **variant)))
     for first, last in itertools.pairwise(edges):
         function(bases.ctypes.data, arguments.ctypes.data, first, last, edges[-1])
     return [(int(a), int(b)) for a, b in errors.reshape(-1, 2)]

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.helpers import native
 from tests.helpers.loops import guarded, sample
 from tests.helpers.native import check
 
@@ -116,6 +117,12 @@ def test_contraction_of_one_row_or_column(dtype, transposed):
         (1, 1, 1, 5, 0),
     ):  # fmt: skip
         check_contraction(dtype, dtype.compute, sizes, dense(sizes, transposed))
+
+
+def test_code_for_several_rows_does_one_row_too(monkeypatch):
+    monkeypatch.setattr(native, "has_several_rows", lambda call: True)
+    for sizes in ((1, 1, 1, 37, 100), (1, 3, 40, 1, 31), (1, 1, 1, 5, 0)):
+        check_contraction(float32, float32, sizes, dense(sizes))
 
 
 @pytest.mark.skipif(not jit.has_feature("avx512bf16"), reason="it has no products of pairs")

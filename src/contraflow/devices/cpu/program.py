@@ -32,7 +32,7 @@ from contraflow.compiler.kernel import (
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
-from contraflow.devices.cpu.vectors import bytes_for, factors_of
+from contraflow.devices.cpu.vectors import bytes_for, factors_of, has_several_rows
 from contraflow.devices.failures import IndexOutOfRange
 from contraflow.devices.hazards import barriers
 from contraflow.devices.run_words import WORD, RunWords
@@ -240,7 +240,8 @@ class CpuProgram:
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*chain.from_iterable(words))
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
         self._kernels = [step.call.kernel for step in kernels]
-        entries = _compile(self._kernels, pool.source(1 if self._small else config.num_threads))
+        runner = pool.source(1 if self._small else config.num_threads)
+        entries = _compile([step.call for step in kernels], runner)
         arguments, flags = ctypes.addressof(self._arguments), self._flags(kernels)
         for i, entry in enumerate(entries):
             row = _ROW_WORDS * i
@@ -391,25 +392,33 @@ class CpuProgram:
         return np.ndarray(shape, slot.dtype.numpy, memoryview(memory))
 
 
-_entries: dict[str, int] = {}  # where the machine code of kernels lies, by their identities
+# Where the machine code of kernels lies, by their identities, and whether that is for matrices of
+# several rows.
+_entries: dict[tuple[str, bool], int] = {}
 
 
-def _compile(kernels: Sequence[Kernel], runner: jit.FunctionSource) -> list[int]:
-    """Where the machine code of each kernel lies, made or loaded if it is new, as that of those
-    who run it."""
-    unique = {kernel.identity: kernel for kernel in kernels}
-    new = {key: kernel for key, kernel in unique.items() if key not in _entries}
-    found = jit.functions([*map(_source, new.values()), runner])
+def _compile(calls: Sequence[KernelCall], runner: jit.FunctionSource) -> list[int]:
+    """Where the machine code of each call lies, made or loaded if it is new, as that of those who
+    run it. Code for any matrices, where it is there or needed, does for those of several rows."""
+    keys = [(call.kernel.identity, has_several_rows(call)) for call in calls]
+    known = _entries.keys() | set(keys)
+    keys = [(key, several and (key, False) not in known) for key, several in keys]
+    new = {key: call.kernel for key, call in zip(keys, calls) if key not in _entries}
+    found = jit.functions([*(_source(new[key], key[1]) for key in new), runner])
     _entries.update(zip(new, found))
-    return [_entries[kernel.identity] for kernel in kernels]
+    return [_entries[key] for key in keys]
 
 
-def _source(kernel: Kernel) -> jit.FunctionSource:
-    width, factors = bytes_for(kernel), factors_of(kernel)
+def _source(kernel: Kernel, several_rows: bool) -> jit.FunctionSource:
+    variant: dict[str, Any] = {
+        "vector_bytes": bytes_for(kernel),
+        "factors": factors_of(kernel),
+        "several_rows": several_rows,
+    }
     return jit.FunctionSource(
-        [entry_name(kernel, vector_bytes=width, factors=factors)],
-        text_identity(kernel, vector_bytes=width, factors=factors),
-        functools.partial(_text, kernel, vector_bytes=width, factors=factors),
+        [entry_name(kernel, **variant)],
+        text_identity(kernel, **variant),
+        functools.partial(_text, kernel, **variant),
     )
 
 

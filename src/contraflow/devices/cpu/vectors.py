@@ -1,10 +1,11 @@
-"""The vector width of a kernel, and what it multiplies in one instruction, by the kernel and the
-processor, never by a measurement on the user's machine."""
+"""The variant of a kernel that a call runs: its vector width, what it multiplies in one
+instruction, and whether it has functions for matrices of one row. It follows from the call and the
+processor, never from a measurement on the user's machine."""
 
 from __future__ import annotations
 
 from contraflow import config
-from contraflow.compiler.kernel import Contraction, Kernel
+from contraflow.compiler.kernel import Contraction, Kernel, KernelCall
 from contraflow.devices.cpu import jit, tiles
 from contraflow.dtypes import bfloat16, float32
 from contraflow.render.llvm.identity import Factors
@@ -48,3 +49,13 @@ def factors_of(kernel: Kernel) -> Factors:
         return "tiles"
     paired = jit.processor() in PAIRED and jit.has_feature("avx512bf16")
     return "pairs" if paired and bytes_for(kernel) >= 32 else "elements"
+
+
+def has_several_rows(call: KernelCall) -> bool:
+    """Whether a call multiplies matrices of several rows, so that its kernel needs no functions for
+    those of one. A column is computed as a row."""
+    kernel = call.kernel
+    if not isinstance(kernel, Contraction) or kernel.dtype is not kernel.accumulate:
+        return False
+    rows, columns = call.sizes[2], 2 if kernel.digits else call.sizes[3]
+    return rows != 1 and columns != 1

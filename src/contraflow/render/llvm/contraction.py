@@ -120,11 +120,15 @@ class ContractionRenderer(SingleRowRenderer):
     high_strips = False  # whatever the type of C
     panels = 1  # packed ones of B that there is room for
 
-    def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
+    def __init__(
+        self, kernel: Contraction, name: str, vector_bytes: int, several_rows: bool = False
+    ) -> None:
         self.heights = self.blocks[vector_bytes]
         if not kernel.accumulate.is_floating_point and vector_bytes < 64:
             self.heights = FEW_REGISTERS
         super().__init__(kernel, name, vector_bytes, self.heights[-1], len(self.heights))
+        # Whether matrices of a single row have functions of their own.
+        self.single_rows = not (self.converts or several_rows)
         high = self.high_strips or (vector_bytes == 64 and not self.converts)
         fit = (HIGH_STRIP_BYTES if high else STRIP_BYTES) // (self.depth * self.sum.itemsize)
         self.strip_rows = fit // self.block * self.block
@@ -139,7 +143,7 @@ class ContractionRenderer(SingleRowRenderer):
         table = f"@{self.name}_blocks = internal constant [{len(shapes)} x ptr] [{names}]"
         parts = [self._block(*shape) for shape in dict.fromkeys(shapes)]
         parts += [self._pack_rows(), self._pack(), self._write()]
-        if self.plain and not self.converts:
+        if self.plain and self.single_rows:
             parts += [self._sweep(), self._dots()]
         parts.append(self._entry())
         return "\n".join([table, *parts])
@@ -289,12 +293,12 @@ class ContractionRenderer(SingleRowRenderer):
         self.packs_rows = self._packs_rows(function.code(), sides, grid)
         with function.loop("%first", "%last", 1) as part:
             batches, rows, columns = self._cut(function.code(), sides, grid, part.index)
-            if not self.plain and not self.converts:
+            if not self.plain and self.single_rows:
                 batches = self._single_rows(function, sides, batches, rows, columns)
             with function.loop(*batches, 1) as batch:
                 a, b, c = self._matrices(function.code(), sides, batch.index)
                 start = columns[0]
-                if self.plain and not self.converts:
+                if self.plain and self.single_rows:
                     start = self._one_row(function, sides, (a, b, c), rows, columns)
                 with function.loop(start, columns[1], chunk) as place:
                     code = function.code()

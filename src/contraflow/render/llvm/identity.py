@@ -23,11 +23,16 @@ GENERATOR = (
 Factors = Literal["elements", "pairs", "tiles"]
 
 
-def entry_name(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
+def entry_name(
+    kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements", several_rows: bool = False
+) -> str:
     """The name of the function that `render` writes."""
-    return f"{kernel.name}_v{vector_bytes}{'' if factors == 'elements' else f'_{factors}'}"
+    name = f"{kernel.name}_v{vector_bytes}{'' if factors == 'elements' else f'_{factors}'}"
+    return f"{name}_several" if several_rows else name
 
 
-def text_identity(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
+def text_identity(
+    kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements", several_rows: bool = False
+) -> str:
     """The identity of the text that `render` would write, without writing it."""
-    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {factors}"
+    return f"{digest(GENERATOR)} {kernel.identity} {vector_bytes} {factors} {several_rows}"

@@ -36,10 +36,13 @@ FACTORS: dict[Factors, type[ContractionRenderer]] = {
 }
 
 
-def render(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") -> str:
+def render(
+    kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements", several_rows: bool = False
+) -> str:
     """The LLVM IR of a kernel for vectors of `vector_bytes`, and of a contraction that multiplies
-    such factors."""
-    name = entry_name(kernel, vector_bytes=vector_bytes, factors=factors)
+    such factors. One for matrices of several rows has no functions for those of a single one, which
+    would take LLVM a fifth of its time; it computes these as well, but slowly."""
+    name = entry_name(kernel, vector_bytes=vector_bytes, factors=factors, several_rows=several_rows)
     if isinstance(kernel, Loops):
         body = LoopsRenderer(keep_values(kernel), name, vector_bytes).text()
     elif isinstance(kernel, Scatter):
@@ -53,6 +56,6 @@ def render(kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements") 
     else:
         assert isinstance(kernel, Contraction), "rows are sorted whole, so none are merged"
         renderer = WindowRenderer if kernel.digits else FACTORS[factors]
-        body = renderer(kernel, name, vector_bytes).text()
+        body = renderer(kernel, name, vector_bytes, several_rows).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
     return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"

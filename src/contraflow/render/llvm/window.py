@@ -31,15 +31,17 @@ class WindowRenderer(ContractionRenderer):
 
     plain = False
 
-    def __init__(self, kernel: Contraction, name: str, vector_bytes: int) -> None:
-        super().__init__(kernel, name, vector_bytes)
+    def __init__(
+        self, kernel: Contraction, name: str, vector_bytes: int, several_rows: bool = False
+    ) -> None:
+        super().__init__(kernel, name, vector_bytes, several_rows)
         assert kernel.digits is not None
         self.depths, self.places = kernel.digits
         self.table_type = f"[{self.columns} x i64]"
         # Processors with such vectors gather faster than they read elements one by one. Zen 4,
         # which has them, packs windows in shorter ones.
         self.gathers = vector_bytes == 64
-        self.rows = None if self.converts else WindowRows(kernel, name)
+        self.rows = WindowRows(kernel, name) if self.single_rows else None
         near = self.rows and kernel.digits == (2, 2)
         self.filters = WindowFilters(kernel, name) if near else None
 
