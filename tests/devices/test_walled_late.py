@@ -37,6 +37,22 @@ def test_an_op_that_fails_late_gives_zeros_and_an_error_that_names_it(device):
     assert total.item() == 12.0
 
 
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("cross_entropy", lambda x, i: F.cross_entropy(x, i)),
+        ("nll_loss", lambda x, i: cf.nn.NLLLoss()(x, i)),
+        ("take", lambda x, i: x.take(i * 9)),
+        ("gather", lambda x, i: x.gather(1, i[:, None])),
+        ("multi_margin_loss", lambda x, i: F.multi_margin_loss(x, i)),
+    ],
+)
+def test_an_error_names_what_the_user_called_and_not_a_part_of_it(device, name, call):
+    call(cf.ones(3, 4, device="walled"), tokens(0, 5, 1))
+    with pytest.raises(IndexError, match=rf"^{name}: index \d+ .*, at test_walled_late.py:\d+\.$"):
+        device.synchronize()
+
+
 def training(seed: int, dropout: float = 0.0):
     """A compiled step, and what it changes."""
     cf.manual_seed(seed)

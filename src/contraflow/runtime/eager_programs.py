@@ -32,7 +32,7 @@ from contraflow.shapes import View, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Form
-from contraflow.tensors.source_line import user_line
+from contraflow.tensors.source_line import OWNERS, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
@@ -524,6 +524,9 @@ class Routine:
                 if isinstance(result, Spec):
                     out.storage.unchecked = True
             called = state().line or user_line()
+            whole = self.executable.tape.name
+            if called is not None and called.called is None and whole in OWNERS:
+                called = called._replace(called=whole)  # and not the part of it that failed
             late = LateFailure(partial(self.executable.with_line, called=called))
         try:
             self._run(addresses, words, late)
