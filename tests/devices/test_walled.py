@@ -247,6 +247,8 @@ def test_a_compiled_function_has_one_device_which_its_tape_names():
     assert str(Tape.parse(text)) == text
     assert str(f(cf.ones(3)).device) == "cpu"  # another device is another program
     assert f.captures == 2
+    rows = [row for row in f.explain().splitlines() if row.startswith("program")]
+    assert sorted(rows) == ["program 1 on walled: 2 lines", "program 2: 2 lines"]
     with pytest.raises(cf.CaptureError, match=r"on cpu, and other parts of .*: device='walled'"):
         cf.compile(lambda x: (x * 2, cf.zeros(2) + 1))(there(3))
     with pytest.raises(cf.DeviceError, match=r"svd: it runs on the host only.* at test_walled"):

@@ -50,7 +50,9 @@ def explain(
     """Programs with their inputs, guards, effects, kernels and times; and what was refused."""
     rows = [f"compile({name}): {counted(len(programs), 'program')}, {counted(captures, 'capture')}"]
     for number, program in enumerate(programs, 1):
-        rows.append(f"program {number}: {counted(len(program.tape.lines), 'line')}")
+        tape = program.tape
+        where = "" if tape.device == "cpu" else f" on {tape.device}"
+        rows.append(f"program {number}{where}: {counted(len(tape.lines), 'line')}")
         rows += [f"  {row}" for row in _program(program)]
     rows += [f"recorded again: {text}" for text in changes]
     rows += [f"refused: {text}" for text in refusals]
