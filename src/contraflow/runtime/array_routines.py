@@ -25,15 +25,13 @@ from contraflow.graph.saved import Saved
 from contraflow.operation.op import Op
 from contraflow.operation.reference import prepare
 from contraflow.runtime import eager_programs
-from contraflow.runtime.eager_programs import ResultView
+from contraflow.runtime.eager_programs import EXACT, ResultView
 from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form, nodes_below
 from contraflow.tensors.source_line import OWNERS, UserCall, user_call
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
-
-EXACT = 1 << 24  # whole numbers up to here are floats of either size
 
 
 class ArrayRoutine:

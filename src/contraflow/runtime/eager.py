@@ -28,6 +28,7 @@ from contraflow.operation.op import Op
 from contraflow.operation.reference import Prepared, prepare, quiet
 from contraflow.runtime import eager_programs
 from contraflow.runtime.array_cotangents import ArrayCotangents
+from contraflow.runtime.eager_programs import EXACT
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, fit
@@ -223,7 +224,7 @@ class Eager(BottomContext):
                 arrays.append(array)
             elif type(x) is float:
                 arrays.append(x)
-            elif type(x) is int and -_EXACT <= x <= _EXACT:
+            elif type(x) is int and -EXACT <= x <= EXACT:
                 arrays.append(float(x))
             else:
                 return self._run(op, inputs, params)
@@ -548,7 +549,6 @@ def _transferred(x: Tensor, device: str, non_blocking: bool = False) -> Tensor:
     return Tensor.of_buffer(upload(np.asarray(array, order="C")), device)
 
 
-_EXACT = 1 << 24  # whole numbers up to here are floats of either size
 _INT64 = 1 << 63
 # Frames from `user_call` to the user's on the shortest way: `user_call`, `run`, `at_once`, `apply`,
 # and an operator of the tensor or `context.apply`.

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from contraflow.runtime.array_routines import ArrayRoutine
     from contraflow.runtime.executable import Native
 
+EXACT = 1 << 24  # whole numbers up to here are floats of either size
+
 
 def is_worth_a_program(inputs: Sequence[Any], least: int) -> bool:
     """Whether a call on these inputs may be worth a program: on the cpu one on this many elements
