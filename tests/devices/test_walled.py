@@ -406,7 +406,7 @@ def test_mixed_devices_name_those_that_do_not_pass():
         cf.DeviceError, match=r"where: input is float32\[2\] on walled and other is"
     ):
         cf.where(cf.tensor(True), there(2), cf.ones(2))
-    with pytest.raises(cf.DeviceError, match=r"Move one of them: b\.to\('walled'\)"):
+    with pytest.raises(cf.DeviceError, match=r"Move the one on cpu: b\.to\('walled'\)"):
         there(2) + cf.ones(2)
 
 

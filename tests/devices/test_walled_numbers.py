@@ -177,12 +177,12 @@ def test_messages_name_both_sides_and_what_was_called():
     with pytest.raises(
         cf.DeviceError,
         match=r"^batch_norm: one tensor is float32\[2, 3\] on walled and another is float32\[3\] "
-        r"on cpu at test_walled_numbers.py:\d+; tensors must lie on one device. Move one of them: "
-        r"x.to\('walled'\).$",
+        r"on cpu at test_walled_numbers.py:\d+; tensors must lie on one device. Move "
+        r"the one on cpu: x.to\('walled'\).$",
     ):
         F.batch_norm(x, cf.zeros(3), cf.ones(3))
     with pytest.raises(
-        cf.DeviceError, match=r"cat: input 0 is .* Move one of them: x.to\('walled'"
+        cf.DeviceError, match=r"cat: input 0 is .* Move the one on cpu: x.to\('walled'"
     ):
         cf.cat([x, here])
     with pytest.raises(

@@ -306,7 +306,7 @@ def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
     tensors = [(name, x) for name, x in tensors if x.shape or x.storage.device != "cpu"]
     (one, a), *rest = tensors
     other, b = next((name, x) for name, x in rest if x.storage.device != a.storage.device)
-    behind, there = (other, a) if b.storage.device == "cpu" else (one, b)
+    behind, moved, there = (other, b, a) if b.storage.device == "cpu" else (one, a, b)
     line = state().line or user_line()
     called = OWNERS.get((line and line.called) or op.name, op.name)
     if called != op.name:  # a part of what the user called, whose inputs have other names
@@ -315,7 +315,8 @@ def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
         behind = "x"
     return DeviceError(
         f"{called}: {one} is {describe_there(a)} and {other} is {describe_there(b)}{at(line)}; "
-        f"tensors must lie on one device. Move one of them: {behind}.to({there.storage.device!r})."
+        f"tensors must lie on one device. Move the one on {moved.storage.device}: "
+        f"{behind}.to({there.storage.device!r})."
     )
 
 
