@@ -401,6 +401,18 @@ def test_names_of_the_first_of_a_kind():
         cf.zeros(2, device="walled:1")
 
 
+def test_a_result_of_another_device_is_not_written_in_place():
+    """A number of the cpu passes beside tensors of the device, so the result lies there."""
+    x, y = cf.tensor(1.0), cf.tensor(2.0, device="walled")
+    message = r"add_: the result is float32\[\] on walled and cannot be written into float32\[\] on"
+    with pytest.raises(cf.DeviceError, match=message):
+        x.add_(y)
+    with pytest.raises(cf.DeviceError, match=r"mul_: .* Move the other operand: x\.to\('cpu'\)\."):
+        x *= y
+    assert x.item() == 1.0
+    assert y.mul_(cf.tensor(3.0)).item() == 6.0
+
+
 def test_mixed_devices_name_those_that_do_not_pass():
     with pytest.raises(
         cf.DeviceError, match=r"where: input is float32\[2\] on walled and other is"

@@ -9,7 +9,7 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import DType
-from contraflow.errors import describe
+from contraflow.errors import DeviceError, describe, describe_there
 from contraflow.operation import core
 from contraflow.operation.context import apply, state
 from contraflow.operation.op import REGISTRY, Op
@@ -56,6 +56,12 @@ def _attach(op: Op) -> None:
             if value.layout.shape != self.layout.shape:
                 raise ValueError(
                     f"{op.name}_: the result {describe(value)} does not fit into {describe(self)}."
+                )
+            if value.storage.device != self.storage.device:
+                raise DeviceError(
+                    f"{op.name}_: the result is {describe_there(value)} and cannot be written into "
+                    f"{describe_there(self)}. Move the other operand: "
+                    f"x.to({self.storage.device!r})."
                 )
             if value.dtype.category > self.dtype.category:
                 raise TypeError(
