@@ -332,7 +332,7 @@ TOLD = {
             11: [
                 "imported(string, 'string')",
                 "imported(string, 'string')",
-                "imported_from(string, 'digits')",
+                "import_from(string, 'digits')",
             ],
         },
     ),

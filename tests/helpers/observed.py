@@ -56,6 +56,12 @@ def delete_cell(cell):
     del cell.cell_contents
 
 
+def import_from(module, name):
+    scope = {"__builtins__": {"__import__": lambda *_: module}}
+    exec(compile(f"from _ import {name} as it", __file__, "exec"), scope)
+    return scope["it"]
+
+
 PLAIN = ObserverHooks(
     load_global=first,
     load_name=first,
@@ -87,7 +93,7 @@ PLAIN = ObserverHooks(
     callee=same,
     made=same,
     imported=first,
-    imported_from=first,
+    import_from=import_from,
 )
 plain = Rewriter(PLAIN)
 

@@ -31,6 +31,8 @@ from contraflow.capture.state.places import (
     Place,
 )
 
+# Attributes that Python reads of a module which lacks a name that is imported from it.
+_OF_MODULES = names("__name__ __file__ __spec__")
 # Packages whose code runs between two observed lines of user code.
 _UNSEEN = frozenset(f"contraflow.capture.{name}" for name in names("observing state rewriting"))
 
@@ -180,10 +182,25 @@ def _imported(module: Any, name: str) -> Any:
     return module
 
 
-def _imported_from(module: Any, name: str) -> None:
+def _import_from(module: Any, name: str) -> Any:
     observer = listening.get(get_ident())
-    if observer is not None and name in getattr(module, "__dict__", ()):
-        observer.attribute(module, name)
+    if observer is None:
+        return _found_by_import(module, name)
+    try:
+        return observer.attribute(module, name)
+    except AttributeError:
+        # A submodule in `sys.modules`, or an ImportError; a `__getattr__` is not called again.
+        bare, own = types.ModuleType(""), getattr(module, "__dict__", {})
+        bare.__dict__.update({kept: own[kept] for kept in _OF_MODULES if kept in own})
+        return _found_by_import(bare, name)
+
+
+def _found_by_import(module: Any, name: str) -> Any:
+    """The object that Python's own `from module import name` finds."""
+    builtins, found = {"__import__": lambda *_: module}, dict[str, Any]()
+    scope = {"__builtins__": builtins, "__package__": __package__}  # as a frame of this package
+    exec(f"from _ import {name} as it", scope, found)
+    return found["it"]
 
 
 rewrite.install(
@@ -200,7 +217,7 @@ rewrite.install(
         delete_attribute=_delete_attribute, store_item=_store_item, store_slice=_store_slice,
         delete_item=_delete_item, store_global=_store_global, delete_global=_delete_global,
         store_cell=_store_cell, delete_cell=_delete_cell, entered=_entered, callee=_callee,
-        made=_made_function, imported=_imported, imported_from=_imported_from,
+        made=_made_function, imported=_imported, import_from=_import_from,
     )
 )  # fmt: skip
 

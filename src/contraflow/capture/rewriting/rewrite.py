@@ -91,7 +91,7 @@ class ObserverHooks(NamedTuple):
     # whose attribute `from module import name` is about to read.
     made: Callable[[Any], Any]
     imported: Callable[[Any, str], Any]
-    imported_from: Callable[[Any, str], None]
+    import_from: Callable[[Any, str], Any]
 
 
 class _Origin(NamedTuple):
@@ -461,9 +461,8 @@ class _Rewriting:
         return kept + self.through_with(self.hooks.imported, name)
 
     def import_from(self, i: int, argument: int, kept: bytes) -> bytes:
-        name = self.name(argument)
-        hook = self.load(self.hooks.imported_from)
-        return hook + _copy(2) + name + _call(2) + _POP + kept
+        # The module stays below what is found in it.
+        return self.load(self.hooks.import_from) + _copy(2) + self.name(argument) + _call(2)
 
     def call(self, i: int, argument: int, kept: bytes) -> bytes:
         previous, number = self.instructions.opcodes[i - 1 : i + 1]
