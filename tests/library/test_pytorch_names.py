@@ -325,6 +325,24 @@ def test_numbers_taken_apart() -> None:
     wanted = np.frexp(x)
     assert_close(fraction, wanted[0])
     assert exponent.tolist()[:-1] == wanted[1].tolist()[:-1]
+    for dtype, kind in (
+        (cf.float64, np.float64),
+        (cf.float32, np.float32),
+        (cf.float16, np.float16),
+    ):
+        limits = np.finfo(kind)
+        extremes = [
+            limits.max,
+            limits.tiny,
+            limits.tiny / 2,
+            limits.smallest_subnormal,
+            -limits.tiny / 4,
+        ]
+        given = np.array(extremes, kind)
+        for take_apart in (cf.frexp, cf.compile(lambda x: tuple(cf.frexp(x)))):
+            fraction, exponent = take_apart(cf.tensor(given, dtype=dtype))
+            assert fraction.tolist() == np.frexp(given)[0].tolist()
+            assert exponent.tolist() == np.frexp(given)[1].tolist()
     (slope,) = cf.gradient(cf.tensor([1.0, 4.0, 9.0, 16.0]), spacing=2.0)
     assert_close(slope, np.gradient(np.array([1.0, 4, 9, 16]), 2.0).astype(np.float32))
     assert cf.unravel_index(cf.tensor([5, 2]), (2, 3))[1].tolist() == [2, 2]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, NamedTuple
 
 from contraflow import shapes
-from contraflow.dtypes import DType, bool_, int32, of_number, promote
+from contraflow.dtypes import DType, bool_, finfo, int32, of_number, promote
 from contraflow.errors import describe
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import full_like, ones_like
@@ -248,14 +249,22 @@ def frexp(input: Tensor) -> Any:
     >>> frexp(cf.tensor([3.0]))
     FractionExponent(mantissa=tensor([0.7500]), exponent=tensor([2], dtype=contraflow.int32))
     """
-    size = input.detach().abs()
+    if not input.dtype.is_floating_point:
+        raise TypeError(f"frexp: {describe(input)} is not floating-point. Use x.float().")
+    limits = finfo(input.dtype)
+    # The inverse of the power of two at a subnormal number may be infinite: make those larger.
+    digits = 1 - round(math.log2(limits.eps))
+    small = input.detach().abs() < limits.smallest_normal
+    scaled = where(small, input * 2.0**digits, input)
+    size = scaled.detach().abs()
     known = (size > 0) & size.isfinite()
     exponent = where(known, floor(log2(where(known, size, 1.0))) + 1.0, 0.0)
-    fraction = input * exp2(-exponent)
+    fraction = scaled * exp2(-exponent)
     # The logarithm of a number next to a power of two may be rounded to it.
     over, under = fraction.detach().abs() >= 1.0, known & (fraction.detach().abs() < 0.5)
     fraction = where(known & over, fraction * 0.5, where(under, fraction * 2.0, fraction))
     exponent = where(known & over, exponent + 1.0, where(under, exponent - 1.0, exponent))
+    exponent = where(known & small, exponent - digits, exponent)
     return FractionExponent(fraction, exponent.to(int32))
 
 
