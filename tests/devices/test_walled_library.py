@@ -490,18 +490,21 @@ def test_a_scaler_moves_to_the_device_of_the_loss(device):
         cf.compile(lambda: other.scale((w * w).sum()))()
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("use_buffers", [False, True])
-def test_averages_of_a_model_lie_where_it_lies(use_buffers):
+def test_averages_of_a_model_lie_where_it_lies(use_buffers, compiled):
     def program(place: str) -> Any:
         cf.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).to(place)
-        averaged = optim.swa_utils.AveragedModel(model, use_buffers=use_buffers)
+        there = place if compiled else None  # a counter of the cpu is not written in a program
+        averaged = optim.swa_utils.AveragedModel(model, there, use_buffers=use_buffers)
         optimizer = optim.SGD(model.parameters(), lr=0.1)
+        take = cf.compile(lambda: averaged.update_parameters(model), enabled=compiled)
         for _ in range(3):
             optimizer.zero_grad()
             (model(drawn(place, 4, 3)) ** 3).sum().backward()
             optimizer.step()
-            averaged.update_parameters(model)
+            take()
         return [averaged.module.state_dict(), averaged(drawn(place, 4, 3))]
 
     same(program)

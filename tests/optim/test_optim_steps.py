@@ -29,6 +29,7 @@ from contraflow.optim import (
     NAdam,
     Optimizer,
     Rprop,
+    swa_utils,
 )
 from contraflow.tensors.epoch import Structure
 
@@ -388,3 +389,35 @@ def test_deepcopy_with_its_model():
     assert twin_optimizer.state[twin.weight]["step"].value == 1
     assert optimizer.state[model.weight]["step"].value == 0
     assert model.weight.tolist() != twin.weight.tolist()
+
+
+@pytest.mark.parametrize("use_buffers", [False, True])
+@pytest.mark.parametrize("kind", ["mean of all", "exponential", "exponential, of all"])
+def test_averages_are_taken_inside_a_compiled_step(kind, use_buffers):
+    """The first states are copied, which a recording cannot ask the counter for."""
+    given = {
+        "mean of all": {},
+        "exponential": {"avg_fn": swa_utils.get_ema_avg_fn(0.8)},
+        "exponential, of all": {"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(0.8)},
+    }[kind]
+
+    def averages(compiled):
+        cf.manual_seed(0)
+        model = cf.nn.Sequential(cf.nn.Linear(3, 3), cf.nn.BatchNorm1d(3))
+        averaged = swa_utils.AveragedModel(model, use_buffers=use_buffers, **given)
+        optimizer = SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            (model(x) ** 3).sum().backward()
+            optimizer.step()
+            averaged.update_parameters(model)
+
+        step = cf.compile(step) if compiled else step
+        for _ in range(4):
+            step(cf.randn(4, 3))
+        return averaged.state_dict()
+
+    expected = averages(False)
+    for name, found in averages(True).items():
+        cf.testing.assert_close(found, expected[name])

@@ -12,7 +12,9 @@ from contraflow.autograd.modes import no_grad
 from contraflow.names import getter
 from contraflow.nn.module import Module
 from contraflow.nn.norm import _BatchNorm
+from contraflow.operation.context import state
 from contraflow.ops.creation.create import tensor
+from contraflow.ops.elementwise.basic import where
 from contraflow.optim.lr_scheduler.schedule import LRScheduler, for_each_group
 from contraflow.optim.optimizer import Optimizer
 from contraflow.tensors.tensor import Tensor
@@ -116,11 +118,12 @@ class AveragedModel(Module):
 
         own = members(self.module)
         given = [x.to(mean.device) for mean, x in zip(own, members(model))]
-        if int(self.n_averaged) == 0:
-            for mean, new in zip(own, given):
-                mean.copy_(new)
-        else:
+        recording = state().context.is_recording  # then it is not known whether these are the first
+        if recording or int(self.n_averaged) > 0:
             self._update(own, given, self.n_averaged)
+        if recording or int(self.n_averaged) == 0:
+            for mean, new in zip(own, given):
+                mean.copy_(where(self.n_averaged == 0, new, mean) if recording else new)
         if not self.use_buffers:
             for mean, new in zip(self.module.buffers(), model.buffers()):
                 mean.copy_(new)
