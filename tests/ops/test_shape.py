@@ -28,6 +28,18 @@ def test_views_share_memory() -> None:
     assert_close(x[:, 3], np.full(3, -1.0))
 
 
+def test_shapes_are_given_one_by_one_as_a_sequence_or_by_name() -> None:
+    x = cf.tensor(X)
+    for spread in (x.expand, x.broadcast_to):
+        for found in (spread(2, 3, 4), spread([2, 3, 4]), spread(size=(2, 3, 4))):
+            assert found.shape == (2, 3, 4)
+    assert x.view(size=(2, 6)).shape == (2, 6)
+    assert cf.tensor(1.0).broadcast_to(2).tolist() == [1.0, 1.0]
+    assert cf.broadcast_to(x, shape=(1, 3, 4)).shape == (1, 3, 4)
+    with pytest.raises(TypeError, match="argument 'sizes' is unknown"):
+        x.broadcast_to(sizes=(2, 3, 4))
+
+
 def test_view_never_copies() -> None:
     with pytest.raises(ValueError, match=r"view: float64.* without a copy\. Use reshape\."):
         cf.tensor(X).t().view(12)

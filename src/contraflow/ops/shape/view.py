@@ -105,6 +105,8 @@ def _numbers(op: str, name: str, given: tuple[Any, ...], named: dict[str, Any]) 
     """Sizes or dims given one by one, as one sequence, or by name."""
     if not named and _INTS.issuperset(map(type, given)):
         return given
+    if name == "shape" and not given and "size" in named:  # PyTorch's name in some functions
+        named = {"shape" if n == "size" else n: value for n, value in named.items()}
     if unknown := set(named) - {name}:
         raise TypeError(f"{op}: argument {unknown.pop()!r} is unknown. It takes x, {name}.")
     numbers: Any = named.get(name, given)
@@ -432,8 +434,8 @@ def broadcast_to(x, *, shape):
 
 
 @broadcast_to.signature
-def _broadcast_to(x: Tensor, shape: Any = None, size: Any = None) -> Tensor:
-    return apply(broadcast_to, (x,), {"shape": tuple(size if shape is None else shape)})
+def _broadcast_to(x: Tensor, *shape: Any, **named: Any) -> Tensor:
+    return apply(broadcast_to, (x,), {"shape": _numbers("broadcast_to", "shape", shape, named)})
 
 
 @composite(
