@@ -33,7 +33,14 @@ from contraflow.capture.key import CallKey, key_of
 from contraflow.capture.observing.carried import can_be_carried, identity
 from contraflow.capture.parts import CutCall, cut_out
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import Attempt, CachesFilled, NumbersToFix, PartsSeen, PlacesToCarry
+from contraflow.capture.restart import (
+    Attempt,
+    CachesFilled,
+    CellsToFix,
+    NumbersToFix,
+    PartsSeen,
+    PlacesToCarry,
+)
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
 from contraflow.capture.state.trees import NoStructure, flatten
@@ -44,6 +51,7 @@ from contraflow.contexts.record import refusal
 from contraflow.errors import CaptureError, counted
 from contraflow.graph.saved import SavedHooks
 from contraflow.operation.context import ThreadState, state
+from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.tree import exact
 
 MANY_CAPTURES = 8  # the recordings of one function at which a warning is given
@@ -88,6 +96,8 @@ class Compiled:
         self._hit: Hit = misses  # the hit of the program that was used last
         # Per structure of arguments, the positions of numbers whose values the function needs.
         self._fixed: dict[Any, frozenset[int]] = {}
+        # Numbers of optimizers whose values the function asks for.
+        self._fixed_cells: list[weakref.ref[HostScalar]] = []
         self._carried_places: list[Place] = []  # the values there are inputs beside the arguments
         self._changed: Counter[str] = Counter()  # how often guards found another number or tensor
         self._cuts = rewrite.KNOWN  # whether arguments that are parts are memory of their own
@@ -237,7 +247,10 @@ class Compiled:
         while True:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
-                attempt = Attempt(fixed, self._carried_places, settled, again, filled < MOST_FILLED)
+                attempt = Attempt(
+                    fixed, self._carried_places, settled, again, filled < MOST_FILLED,
+                    [cell for ref in self._fixed_cells if (cell := ref()) is not None],
+                )  # fmt: skip
                 return record_call(self, call, attempt), key, call
             except PlacesToCarry as found:
                 known = {identity(place, call.given) for place in self._carried_places}
@@ -251,6 +264,8 @@ class Compiled:
                 key = self._key(call, state())
             except CachesFilled:
                 filled += 1
+            except CellsToFix as found:
+                self._fixed_cells += map(weakref.ref, found.cells)
             except NumbersToFix as found:
                 assert not found.leaves <= fixed
                 if len(self._fixed) > STRUCTURES_KEPT:

@@ -7,6 +7,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ from contraflow.capture.results import (
 from contraflow.capture.rewriting.rewrite import original
 from contraflow.capture.state.guards import GradientRead, Held, layout_of
 from contraflow.capture.state.made import MadeAnew
-from contraflow.capture.state.places import Located
-from contraflow.capture.state.reads import Same
+from contraflow.capture.state.places import Answer, Located, Object
+from contraflow.capture.state.reads import Equal, Read, Same
 from contraflow.capture.state.trees import NoStructure
 from contraflow.capture.state.writes import SlotStore, Write
 from contraflow.compiler.host_numbers import host_values
@@ -110,9 +111,19 @@ class Findings:
             program.pullback.reads = list(self.observer.reads.values())
             program.pullback.carried = self.observer.carried_read
             self.observer.count_attributes()
-        guards.set_reads(forward, self.observer.reads)
+        guards.set_reads({**forward, **self._numbers_asked()}, self.observer.reads)
         guards.gone, guards.kept = self.observer.gone, self.observer.kept
         return program
+
+    def _numbers_asked(self) -> dict[Any, Read]:
+        """The numbers of optimizers that the function has asked for."""
+        return {
+            ("host scalar", id(cell)): Equal(
+                Answer(Object(weakref.ref(cell), "a number of an optimizer"), attrgetter("value")),
+                number,
+            )
+            for cell, number in self.recorder.fixed_numbers.items()
+        }
 
     def _check_carried(self) -> None:
         """Slots that were read and then got another tensor or number are inputs of a program."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from contraflow.capture.state.places import Place
+from contraflow.tensors.host_scalar import HostScalar
 
 
 class Attempt(NamedTuple):
@@ -16,6 +17,7 @@ class Attempt(NamedTuple):
     settled: bool  # no more places can be carried
     again: bool  # the function has run for this call before: it does not print again
     fills_caches: bool  # an `lru_cache` computes what it lacks outside of the recording
+    fixed_cells: Sequence[HostScalar]  # whose numbers are constants, which are guarded
 
 
 class PlacesToCarry(Exception):
@@ -32,6 +34,14 @@ class CachesFilled(Exception):
 
 class PartsSeen(Exception):
     """The function looks at more of an argument that is a part of a tensor than its elements."""
+
+
+class CellsToFix(Exception):
+    """The function needs the values of some numbers of optimizers."""
+
+    def __init__(self, cells: set[HostScalar]) -> None:
+        super().__init__(cells)
+        self.cells = cells
 
 
 class NumbersToFix(Exception):

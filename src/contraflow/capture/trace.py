@@ -17,7 +17,7 @@ from contraflow.capture.observing.observe import hide_observer, observing
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.observing.settings import unchanged_settings
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import Attempt, NumbersToFix
+from contraflow.capture.restart import Attempt, CellsToFix, NumbersToFix
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.trees import ARRAY, flatten, markers, rebuild
 from contraflow.contexts.record import Recorder
@@ -35,10 +35,10 @@ def record_call(owner: Owner, call: FunctionCall, attempt: Attempt) -> CapturedP
 
     Unless it is `settled` which places are carried, PlacesToCarry says that more of them should be.
     Numbers among the leaves become host scalars, unless they are `fixed`. NumbersToFix says that
-    more of them must be.
+    more of them must be, and CellsToFix that host scalars of optimizers must be.
     """
     loose = {i for i, x in enumerate(call.leaves) if not isinstance(x, Tensor)} - attempt.fixed
-    recorder = Recorder(owner.name, list(call.arguments), len(call.leaves))
+    recorder = Recorder(owner.name, list(call.arguments), len(call.leaves), attempt.fixed_cells)
     collecting = gc.isenabled()
     try:
         gc.disable()  # what a capture makes it also keeps: the collector would only walk over it
@@ -48,6 +48,8 @@ def record_call(owner: Owner, call: FunctionCall, attempt: Attempt) -> CapturedP
             collector.keep_young()
         return program
     except ValueNeeded:
+        if recorder.cells_needed:
+            raise CellsToFix(recorder.cells_needed) from None
         raise NumbersToFix(recorder.symbols.needed) from None
     except (CaptureError, TypeError):
         if not loose:
@@ -83,7 +85,7 @@ def _record_and_load(
                 result = owner.eager(*args, **kwargs)
             program = findings.as_program(result)
             del result
-            if recorder.symbols.needed:  # somebody has caught it
+            if recorder.symbols.needed or recorder.cells_needed:  # somebody has caught it
                 raise ValueNeeded
             if observer.refused is not None:
                 raise observer.refused

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -51,6 +51,7 @@ from contraflow.tensors.symbol import (
     Known,
     Symbol,
     Symbols,
+    ValueNeeded,
     is_symbol,
     symbols_in,
 )
@@ -62,7 +63,10 @@ class Recorder(BottomContext):
 
     is_recording = True
 
-    def __init__(self, name: str, arguments: list[Tensor], leaves: int = 0) -> None:
+    def __init__(
+        self, name: str, arguments: list[Tensor], leaves: int = 0,
+        fixed_cells: Iterable[HostScalar] = (),
+    ) -> None:  # fmt: skip
         self.name = name
         self.tape = Tape(name)
         self._device: str | None = None  # of the tape, once it is known
@@ -92,6 +96,9 @@ class Recorder(BottomContext):
             self._roles.setdefault(id(tensor.storage), InputSource("arg", argument=number))
         self._written: dict[int, tuple[Storage, Any]] = {}  # with the writes to it before
         self._cells: dict[HostScalar, tuple[Tensor, Tensor]] = {}  # as it is now, as it was
+        self._fixed_cells = frozenset(fixed_cells)  # whose numbers are constants
+        self.fixed_numbers: dict[HostScalar, int | float] = {}  # of those that were read
+        self.cells_needed: set[HostScalar] = set()  # those that have to be among them
         self._streams: dict[Generator, TouchedGenerator] = {}
         self.graph = GraphChanges()  # of what is from outside
         self._slots: dict[int, GradSlot] = {}
@@ -428,6 +435,9 @@ class Recorder(BottomContext):
         untouched = id(storage) not in self._values or self._values[id(storage)] in self.tape.inputs
         if not storage.is_recorded and storage.serial > self.start and untouched:
             return  # a constant the function itself has just made from Python data
+        self.cells_needed.update(self._cells_behind(tensor))
+        if self.cells_needed:
+            raise ValueNeeded
         if what.startswith("bool"):
             raise self.refusal(f"{what} needs the value of {describe(tensor)}")
         raise self.refusal(
@@ -548,7 +558,26 @@ class Recorder(BottomContext):
         if number is not None:  # those of state are part of what is watched
             self._hooks_read.setdefault(number, self.graph.hooks_before(leaf))
 
+    def _cells_behind(self, tensor: Tensor) -> set[HostScalar]:
+        """The host scalars that a number is computed from, if it is from nothing else."""
+        makers = {out: line for line in self.tape.lines for out in line.outs}
+        waiting: list[Any] = [self._values.get(id(tensor.storage))]
+        found = set()
+        while waiting:
+            value = waiting.pop()
+            if value in makers:
+                waiting += [x for x in makers[value].inputs if isinstance(x, Value)]
+                continue
+            source = self.sources.get(value)
+            cell = None if source is None or source.cell is None else source.cell()
+            if cell is None:
+                return set()
+            found.add(cell)
+        return found
+
     def read_scalar(self, cell: HostScalar) -> Any:
+        if cell in self._fixed_cells:
+            return self.fixed_numbers.setdefault(cell, cell.value)
         if cell not in self._cells:
             dtype = int64 if isinstance(cell.value, int) else float64
             if cell.serial > self.start:  # the function's own, which every call makes anew
@@ -562,6 +591,11 @@ class Recorder(BottomContext):
         return self.snapshot(self._cells[cell][0])  # which may be written to in place
 
     def write_scalar(self, cell: HostScalar, value: Any) -> None:
+        if cell in self._fixed_cells:
+            raise self.refusal(
+                "a number of an optimizer is set, whose value the function asks for",
+                "Set it, or ask for it, outside the compiled function.",
+            )
         self.read_scalar(cell)
         if isinstance(value, (int, float)):
             value = self._known_number(value, float64)
