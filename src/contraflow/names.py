@@ -89,10 +89,13 @@ def _close(name: str, names: Iterable[str]) -> str | None:
     return next(iter([*same, *near]), None)
 
 
-def getter(module: str) -> Callable[[str], object]:
-    """A module's `__getattr__`: it raises the error for a name that is missing."""
+def getter(module: str, *later: str) -> Callable[[str], object]:
+    """A module's `__getattr__`: it imports the submodules that are named when they are asked for,
+    and raises the error for another name."""
 
     def __getattr__(name: str) -> object:
+        if name in later:
+            return import_module(f"{module}.{name}")
         raise missing(module, name)
 
     return __getattr__

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -14,6 +16,35 @@ from contraflow.testing import assert_close
 X = np.random.default_rng(0).standard_normal((3, 4, 5))
 MASK = np.random.default_rng(1).random((3, 4, 5)) > 0.4
 MASK[0] = False  # which shows nothing there
+
+
+SUBMODULES = (
+    "autograd.function", "autograd.functional", "autograd.graph", "distributed.device_mesh",
+    "distributed.fsdp", "distributed.nn", "distributed.nn.functional", "distributed.rpc",
+    "distributed.tensor", "nn.attention.flex_attention", "nn.parallel.distributed",
+    "nn.parallel.scatter_gather", "onnx.symbolic_helper", "utils.model_zoo", "utils.tensorboard",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", SUBMODULES)
+def test_submodules_are_found_before_they_are_imported(path: str) -> None:
+    package, _, name = path.rpartition(".")
+    within = importlib.import_module(f"contraflow.{package}")
+    # Another test may have imported it, so that Python would not ask the package.
+    assert within.__getattr__(name) is importlib.import_module(f"contraflow.{path}")
+
+
+def test_a_new_process_finds_submodules() -> None:
+    program = """
+import contraflow as cf
+from contraflow import distributed as dist
+
+dist.init_process_group("gloo", rank=0, world_size=1)
+(x,) = dist.nn.all_gather(cf.ones(2))
+print(dist.nn.functional.all_reduce(x).tolist(), cf.autograd.function.Function.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[1.0, 1.0] Function\n", "")
 
 
 def test_torch_is_itself() -> None:

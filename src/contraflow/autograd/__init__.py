@@ -35,7 +35,8 @@ Tensors = Tensor | Sequence[Tensor]
 
 # Names that few programs use and whose modules take a while to import: where they are.
 _LATER_MODULES = {
-    "forward_ad": "forward_ad", "functional": "functional", "grad_mode": "modes", "graph": "graph"
+    "forward_ad": "forward_ad", "function": "function", "functional": "functional",
+    "grad_mode": "modes", "graph": "graph",
 }  # fmt: skip
 _LATER = {
     "Function": "function",

@@ -342,4 +342,4 @@ def scatter_object_list(
     scatter_object_output_list[0] = (scatter_object_input_list or [None])[0]
 
 
-globals()["__getattr__"] = getter(__name__)
+globals()["__getattr__"] = getter(__name__, "device_mesh", "fsdp", "nn", "rpc", "tensor")

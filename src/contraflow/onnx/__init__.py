@@ -19,4 +19,4 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_vers
 
 __all__ = ["is_in_onnx_export", "register_custom_op_symbolic"]
 
-globals()["__getattr__"] = getter(__name__)
+globals()["__getattr__"] = getter(__name__, "symbolic_helper", "symbolic_opset11")

@@ -5,4 +5,4 @@ from contraflow.utils import checkpoint, data, dlpack, hooks
 
 __all__ = ["checkpoint", "data", "dlpack", "hooks"]
 
-globals()["__getattr__"] = getter(__name__)
+globals()["__getattr__"] = getter(__name__, "_pytree", "model_zoo", "tensorboard")

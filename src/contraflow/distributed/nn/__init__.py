@@ -29,4 +29,4 @@ def broadcast(tensor: Tensor, src: int = 0, group: Any = None) -> Tensor:
 
 __all__ = ["all_gather", "all_reduce", "broadcast"]
 
-globals()["__getattr__"] = getter(__name__)
+globals()["__getattr__"] = getter(__name__, "functional")

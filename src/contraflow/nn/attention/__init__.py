@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
+from contraflow.names import getter
 from contraflow.nn import init
 from contraflow.nn.layers import Linear
 from contraflow.nn.module import Module
@@ -135,3 +136,6 @@ class MultiheadAttention(Module):
             zero=self.add_zero_attn, rate=self.dropout if self.training else 0.0,
             need_weights=need_weights, average=average_attn_weights,
         )  # fmt: skip
+
+
+globals()["__getattr__"] = getter(__name__, "flex_attention")

@@ -78,4 +78,4 @@ def data_parallel(
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
-globals()["__getattr__"] = getter(__name__)
+globals()["__getattr__"] = getter(__name__, "distributed", "scatter_gather")
