@@ -27,7 +27,7 @@ import ml_dtypes  # noqa: F401  # by which NumPy knows float8 by name
 import numpy as np
 
 import contraflow
-from contraflow import library
+from contraflow import library, shapes
 from contraflow.absent import find
 from contraflow.dtypes import DType
 
@@ -264,6 +264,7 @@ def install() -> None:
         )
     if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
         DType.prefix = "torch."
+        shapes.behave_as_pytorchs(True)
         sys.meta_path.insert(0, TorchFinder())
         sys.meta_path.append(AbsentFinder())
 
@@ -271,6 +272,7 @@ def install() -> None:
 def uninstall() -> None:
     """Let `import torch` mean PyTorch again; programs that have imported it keep what they have."""
     DType.prefix = ""
+    shapes.behave_as_pytorchs(False)
     ours = (TorchFinder, AbsentFinder)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
     for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:

@@ -34,6 +34,33 @@ class Sizes(tuple[int, ...]):
         return math.prod(self)
 
 
+def _part(sizes: Sizes, key: Any) -> int | Sizes:
+    found = _item(sizes, key)
+    return found if found.__class__ is int else Sizes(found)
+
+
+_item: Callable[[tuple[int, ...], Any], Any] = tuple.__getitem__
+_OF_PYTORCH = {
+    "__getitem__": _part,
+    "__add__": lambda left, right: Sizes((*left, *right)),
+    "__radd__": lambda right, left: Sizes((*left, *right)),
+    "__repr__": lambda sizes: f"torch.Size({list(sizes)})",
+}
+
+
+def behave_as_pytorchs(wanted: bool) -> None:
+    """Make slices and sums of `Sizes` be `Sizes` again, printed as PyTorch prints them, or not.
+
+    Python calls methods of a class more slowly than those of tuples, and ops slice shapes: only
+    PyTorch's programs pay for it.
+    """
+    for name, method in _OF_PYTORCH.items():
+        if wanted:
+            setattr(Sizes, name, method)
+        elif name in vars(Sizes):
+            delattr(Sizes, name)
+
+
 class MemoryFormat(NamedTuple):
     """An order of elements in memory. Functions take one and lay out results row-major anyway.
 

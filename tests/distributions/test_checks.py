@@ -99,3 +99,9 @@ def test_examples_of_a_batch_are_checked() -> None:
     assert found.tolist() == D.Normal(0.0, cf.tensor([1.0, 2.0])).log_prob(cf.zeros(2)).tolist()
     with pytest.raises(ValueError, match="Normal: scale must be greater than 0"):
         cf.func.vmap(log_prob)(cf.tensor([1.0, -2.0]))
+
+
+def test_shapes_of_distributions_count_their_elements() -> None:
+    rows = D.Independent(D.Normal(cf.zeros(2, 3), 1.0), 1)
+    assert (rows.batch_shape.numel(), rows.event_shape.numel()) == (2, 3)
+    assert D.Normal(0.0, 1.0).expand((4, 5)).batch_shape.numel() == 20

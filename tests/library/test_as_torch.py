@@ -74,6 +74,34 @@ def test_what_a_program_sees(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "2.0"), done.stderr
 
 
+def test_parts_of_shapes_are_shapes(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+        x = torch.ones(2, 3, 4)
+        assert x.shape[:-1].numel() == 6 and x.size()[1:].numel() == 12 and x.shape[0] == 2
+        assert isinstance(x.shape + (5,), torch.Size) and ((5,) + x.shape).numel() == 120
+        assert x.view(x.shape[:2].numel(), -1).shape == torch.Size([6, 4])
+        print(x.shape, x.shape[1:])
+
+        @torch.compile
+        def flat(x):
+            return x.reshape(x.shape[:2].numel(), -1), x.shape[:2]
+
+        for _ in range(2):
+            print(flat(x)[1])
+        """,
+    )
+    shown = ["torch.Size([2, 3, 4]) torch.Size([3, 4])", *["torch.Size([2, 3])"] * 2]
+    assert (done.returncode, done.stdout.splitlines()) == (0, shown), done.stderr
+    assert repr(contraflow.ones(2, 3).shape[:1]) == "(2,)"  # of programs of contraflow's own
+    as_torch.install()
+    assert repr(contraflow.ones(2, 3).shape[:1]) == "torch.Size([2])"
+    as_torch.uninstall()
+    assert type(contraflow.ones(2, 3).shape[:1]) is tuple
+
+
 def test_what_is_absent_is_refused_with_the_line(tmp_path: Path) -> None:
     done = run(tmp_path, "import torch\n\ntorch.stft\n")
     assert "program.py, line 3: stft: there are no Fourier transforms here" in done.stderr

@@ -20,7 +20,7 @@ from contraflow.operation.context import apply, changed
 from contraflow.ops.creation.checks import constrained, constraint
 from contraflow.ops.creation.create import arange
 from contraflow.ops.elementwise.basic import exp
-from contraflow.shapes import Shape, broadcast_shapes
+from contraflow.shapes import Shape, Sizes, broadcast_shapes
 from contraflow.tensors.tensor import Tensor
 
 
@@ -66,14 +66,14 @@ class Distribution:
     # --- shapes ---------------------------------------------------------------------------
 
     @property
-    def batch_shape(self) -> Shape:
+    def batch_shape(self) -> Sizes:
         """The shape of the parameters: that many independent distributions."""
-        return self._batch_shape
+        return Sizes(self._batch_shape)
 
     @property
-    def event_shape(self) -> Shape:
+    def event_shape(self) -> Sizes:
         """The shape of one event."""
-        return self._event_shape
+        return Sizes(self._event_shape)
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Shape:
         """The shape of a draw: that of the sample, then the batch, then the event."""
