@@ -32,7 +32,7 @@ test: $(INSTALLED_DEV) ## the tests, without the slow ones and the comparisons w
 test-all: $(INSTALLED_DEV) ## every test; comparisons need `make peers` first, others `make dawn pyright`
 	$(PYTEST) $(ARGS)
 
-test-pyright: ## install pyright, for Node: a test checks the stubs and the examples with it too
+pyright: ## install pyright, for Node: a test checks the stubs and the examples with it too
 	npm install --silent --no-fund --no-audit --prefix .node pyright@1.1.414
 
 test-peers: $(INSTALLED_DEV) ## only the comparisons with PyTorch and JAX; `make peers` first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
@@ -55,3 +56,13 @@ def test_disorder_is_found() -> None:
     files = {PurePath(path): lines for path, lines in given.items()}
     found = [text.split(" ")[0].rstrip(":") for text in problems(files, {"ops", "nn"})]
     assert found == list(given)[3:]
+
+
+def test_the_makefile_has_the_targets_that_it_names() -> None:
+    text = (TESTS.parent / "Makefile").read_text()
+    told = re.search(r"^\.PHONY: (.*)", text, re.MULTILINE)
+    assert told is not None
+    made = set(re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE))
+    assert set(told[1].split()) == made
+    named = re.findall(r"`make ([a-z -]+)`", text)
+    assert {target for targets in named for target in targets.split()} <= made
