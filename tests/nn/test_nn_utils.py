@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -127,6 +128,30 @@ def test_spectral_norm():
     for _ in range(30):
         layer.weight.sum().backward()
     assert np.linalg.norm(layer.weight.detach().numpy(), 2) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("older", [True, False])
+def test_spectral_norm_iterates_as_pytorchs(older):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    def normed(library):
+        layer = library.nn.Linear(4, 5).double()
+        utils = library.nn.utils if older else library.nn.utils.parametrizations
+        return utils.spectral_norm(layer, n_power_iterations=2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the older one is deprecated
+        ours, theirs = normed(cf), normed(torch)
+    ours.load_state_dict(theirs.state_dict())
+    x = random(3, 4)
+    for _ in range(3):
+        found, expected = ours(cf.tensor(x).double()), theirs(torch.tensor(x).double())
+        found.pow(2).sum().backward()
+        expected.pow(2).sum().backward()
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-12)
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_allclose(mine.grad.numpy(), other.grad.numpy(), rtol=1e-9)
 
 
 def test_a_copy_loses_its_parametrization_alone():

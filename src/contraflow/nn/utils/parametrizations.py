@@ -55,11 +55,16 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 @no_grad()
-def iterate(matrix: Tensor, u: Tensor, v: Tensor, count: int, eps: float) -> None:
+def iterate(
+    matrix: Tensor, u: Tensor, v: Tensor, count: int, eps: float, *, right_first: bool = False
+) -> None:
     """Bring estimates of the first singular vectors closer to them, in place."""
     for _ in range(count):
+        if right_first:
+            v.copy_(F.normalize(matrix.T @ u, dim=0, eps=eps))
         u.copy_(F.normalize(matrix @ v, dim=0, eps=eps))
-        v.copy_(F.normalize(matrix.T @ u, dim=0, eps=eps))
+        if not right_first:
+            v.copy_(F.normalize(matrix.T @ u, dim=0, eps=eps))
 
 
 class SpectralNorm(Module):
@@ -103,11 +108,13 @@ class SpectralNorm(Module):
             return out
         return self.divided(weight, self._u, self._v, self.training)
 
-    def divided(self, weight: Tensor, u: Tensor, v: Tensor, training: bool) -> Tensor:
+    def divided(
+        self, weight: Tensor, u: Tensor, v: Tensor, training: bool, right_first: bool = False
+    ) -> Tensor:
         """A weight by its largest singular value, after power iterations in training."""
         matrix = self._matrix(weight)
         if training:
-            iterate(matrix, u, v, self.n_power_iterations, self.eps)
+            iterate(matrix, u, v, self.n_power_iterations, self.eps, right_first=right_first)
         # Copies, since the next call overwrites them and backward may come later.
         return weight / (u.clone() @ (matrix @ v.clone()))
 

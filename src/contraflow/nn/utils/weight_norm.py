@@ -81,7 +81,8 @@ def spectral_norm(
 
     def compute(self: Any) -> Tensor:
         weight, u, v = (getattr(self, f"{name}_{part}") for part in ("orig", "u", "v"))
-        return norm.divided(weight, u, v, self.training)
+        # The right vector first, as PyTorch's older function does and its newer one does not.
+        return norm.divided(weight, u, v, self.training, right_first=True)
 
     delattr(module, name)
     module.register_parameter(f"{name}_orig", Parameter(weight.detach()))
