@@ -263,7 +263,7 @@ class finfo:
         self.dtype, self.bits = name, int(found.bits)
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = float(found.resolution)
+        self.resolution = 10.0**-found.precision  # exactly so: its own is rounded to the dtype
 
     def __repr__(self) -> str:
         fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")

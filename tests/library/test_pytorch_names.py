@@ -27,6 +27,8 @@ def test_limits_of_dtypes() -> None:
     assert cf.finfo(cf.float32).eps == np.finfo(np.float32).eps
     assert cf.finfo(cf.bfloat16).max == pytest.approx(3.3895e38, rel=1e-4)
     assert cf.finfo().dtype == "float32"
+    floats = (cf.float64, cf.float32, cf.float16, cf.bfloat16)
+    assert [cf.finfo(dtype).resolution for dtype in floats] == [1e-15, 1e-6, 1e-3, 1e-2]
     assert (cf.iinfo(cf.uint8).min, cf.iinfo(cf.uint8).max) == (0, 255)
     with pytest.raises(TypeError, match=r"finfo: int64 is not floating-point. Use iinfo"):
         cf.finfo(cf.int64)
