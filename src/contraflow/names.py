@@ -14,7 +14,7 @@ _PLACES = (
     "contraflow", "contraflow.nn", "contraflow.nn.functional", "contraflow.linalg",
     "contraflow.special", "contraflow.optim", "contraflow.optim.lr_scheduler",
     "contraflow.autograd", "contraflow.func", "contraflow.utils.data", "contraflow.nn.init",
-    "contraflow.nn.utils", "contraflow.amp",
+    "contraflow.nn.utils", "contraflow.amp", "contraflow.distributions",
 )  # fmt: skip
 
 # PyTorch's names that tensors do not have: each is an attribute that raises the error. A

@@ -72,6 +72,7 @@ from contraflow.distributions.uniform import Uniform
 from contraflow.distributions.von_mises import VonMises
 from contraflow.distributions.weibull import Weibull
 from contraflow.distributions.wishart import Wishart
+from contraflow.names import getter
 
 __all__ = [
     "AbsTransform",
@@ -145,3 +146,5 @@ __all__ = [
     "transforms",
     "utils",
 ]
+
+globals()["__getattr__"] = getter(__name__)
