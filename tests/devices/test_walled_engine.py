@@ -20,6 +20,7 @@ import contraflow as cf
 import contraflow.nn.functional as F
 from contraflow import func, nn, optim
 from contraflow.autograd import Function, grad
+from contraflow.tensors.typed import TensorType
 from contraflow.testing import assert_close
 
 
@@ -469,6 +470,20 @@ def test_masks_of_the_cpu_pass():
     expected[mask] = 0.0
     expected[:, 0] = 1.0
     assert_close(y, expected)
+
+
+def test_types_of_tensors_have_a_device():
+    x, there = cf.ones(2), drawn("walled", 3).int()
+    assert (str(x.type_as(there).device), x.type_as(there).dtype) == ("walled", cf.int32)
+    assert (str(there.type_as(x).device), there.type_as(x).dtype) == ("cpu", cf.float32)
+    assert str(there.type(cf.float32).device) == "walled"  # a dtype alone
+    for cpu in (cf.FloatTensor, "torch.FloatTensor"):
+        assert (str(there.type(cpu).device), there.type(cpu).dtype) == ("cpu", cf.float32)
+    walled = TensorType("WalledTensor", (), {"dtype": cf.float32, "place": "walled"})
+    assert isinstance(walled(2, 3), walled)
+    assert walled(2, 3).shape == (2, 3)
+    assert str(x.type(walled).device) == "walled"
+    assert not isinstance(x, walled)
 
 
 def test_names_of_devices():

@@ -67,6 +67,15 @@ def test_old_constructors_take_sizes_or_data() -> None:
     assert cf.LongTensor([1, 2]).dtype is cf.int64
     assert cf.ones(1, dtype=cf.int8).new(2).dtype is cf.int8
     assert isinstance(cf.ones(1), cf.FloatTensor)
+    assert cf.cuda.LongTensor.dtype is cf.int64
+    assert not isinstance(cf.ones(1), cf.cuda.FloatTensor)
+    if not cf.cuda.is_available():
+        for ask in (
+            lambda: cf.cuda.FloatTensor(2),
+            lambda: cf.ones(1).type("torch.cuda.IntTensor"),
+        ):
+            with pytest.raises(cf.DeviceError, match="cuda"):
+                ask()
     assert not isinstance(cf.ones(1), cf.DoubleTensor)
     with pytest.raises(TypeError, match="Tensor: takes sizes, or one sequence"):
         cf.Tensor(2.5, 3)

@@ -257,7 +257,9 @@ class Tensor(TensorElements):
         return core.clone(self) if copy and moved is self else moved
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
-        """PyTorch's name of the type of this tensor, or the values in another dtype.
+        """PyTorch's name of the type of this tensor, or the values as another type.
+
+        A dtype keeps the device; a type such as `cuda.FloatTensor`, or its name, has one.
 
         >>> import contraflow as cf
         >>> cf.ones(2).type(), cf.ones(2).type(cf.int64).type()
@@ -267,15 +269,21 @@ class Tensor(TensorElements):
             title = next(k for k, d in dtypes.TENSOR_NAMES.items() if d is self.dtype)
             where = "" if self.storage.device == "cpu" else f"{self.device.type}."
             return f"torch.{where}{title}Tensor"
-        named = dtypes.TENSOR_NAMES.get(str(dtype).removesuffix("Tensor").split(".")[-1])
-        dtype = getattr(dtype, "dtype", dtype) if named is None else named
+        place = getattr(dtype, "place", None)
+        if isinstance(dtype, str):
+            module, _, name = dtype.rpartition(".")
+            dtype = dtypes.TENSOR_NAMES.get(name.removesuffix("Tensor"), dtype)
+            place = "cuda" if module.endswith("cuda") else "cpu"
+        dtype = getattr(dtype, "dtype", dtype)
         if not isinstance(dtype, DType):
             raise TypeError(f"type: {dtype!r} is not a dtype. Use one such as contraflow.float32.")
-        return self.to(dtype)
+        if place is None or place == self.device.type:
+            return self.to(dtype)
+        return self.to(place, dtype, non_blocking=non_blocking)
 
     def type_as(self, other: Tensor) -> Tensor:
-        """The values in the dtype of another tensor."""
-        return self.to(other.dtype)
+        """The values in the dtype of another tensor, on its device."""
+        return self.to(other)
 
     def cpu(self) -> Tensor:
         """The tensor on the cpu."""
