@@ -66,6 +66,21 @@ def test_an_optimizer_without_parameters_says_why() -> None:
         cf.optim.SGD(Model().parameters())
 
 
+def test_a_summary_names_layers_in_plain_containers() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers, self.sizes = [nn.Linear(1, 1)], [1, 2]
+            self.inner = nn.Linear(1, 1)
+            self.inner.heads = {"a": nn.Linear(1, 1)}
+
+    *_, total, first, second = Model().summary().splitlines()
+    assert total.startswith("2 parameters")
+    ending = "they are neither counted nor trained. Use Module"
+    assert first == f"layers keeps layers in a plain list: {ending}List."
+    assert second == f"inner.heads keeps layers in a plain dict: {ending}Dict."
+
+
 def test_signatures_are_those_of_the_call() -> None:
     assert str(inspect.signature(cf.tanh)) == "(x)"
     assert list(inspect.signature(cf.matmul).parameters)[:2] == ["a", "b"]

@@ -34,7 +34,21 @@ def summarize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
         f"{sum(p.numel() for p in parameters):,} parameters of "
         f"{sum(p.nbytes for p in parameters):,} bytes, {trained:,} of them trained"
     )
+    for name, part in module.named_modules():
+        for key, value in vars(part).items():
+            if not key.startswith("_") and _holds_modules(value):
+                path = f"{name}.{key}" if name else key
+                lines.append(
+                    f"{path} keeps layers in a plain {type(value).__name__}: they are neither "
+                    f"counted nor trained. Use Module{'Dict' if type(value) is dict else 'List'}."
+                )
     return "\n".join(lines)
+
+
+def _holds_modules(value: Any) -> bool:
+    """Whether it is a container of Python's with a module in it."""
+    parts = value.values() if type(value) is dict else value
+    return type(value) in (list, tuple, dict) and any(hasattr(x, "named_modules") for x in parts)
 
 
 def _outputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, str]:
