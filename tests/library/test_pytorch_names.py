@@ -190,6 +190,7 @@ def test_settings_are_kept_and_checked() -> None:
     [
         "utils.data", "utils.data.dataset", "utils.data.dataloader", "utils.checkpoint",
         "utils.dlpack", "nn.modules.batchnorm", "nn.modules.utils", "nn.attention",
+        "nn.modules.linear_cross_entropy_options",
         "nn.utils.spectral_norm", "optim.swa_utils", "autograd.forward_ad", "backends.cudnn",
         "signal.windows", "jit", "distributed", "nn.parallel",
     ],

@@ -16,7 +16,8 @@ from contraflow.nn.modules.module import Module
 
 _PATHS = (
     "activation", "adaptive", "batchnorm", "channelshuffle", "container", "conv", "distance",
-    "dropout", "flatten", "fold", "instancenorm", "linear", "loss", "normalization", "padding",
+    "dropout", "flatten", "fold", "instancenorm", "linear", "linear_cross_entropy",
+    "linear_cross_entropy_options", "loss", "normalization", "padding",
     "pixelshuffle", "pooling", "rnn", "sparse", "transformer", "upsampling", "utils",
 )  # fmt: skip
 
