@@ -20,7 +20,7 @@ import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import ml_dtypes  # noqa: F401  # by which NumPy knows float8 by name
@@ -357,6 +357,22 @@ def check(files: Sequence[str]) -> int:
     return len(gone)
 
 
+def _show_without_runner(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Show an error without the frames that ran the program: as Python does by itself."""
+    first = trace
+    while first is not None and _runs_programs(first.tb_frame.f_code.co_filename):
+        first = first.tb_next
+    if first is not None:  # else it is an error of ours
+        error.__traceback__ = trace = first
+    sys.__excepthook__(kind, error, trace)
+
+
+def _runs_programs(file: str) -> bool:
+    return file in (__file__, runpy.__file__) or file.startswith("<frozen runpy")
+
+
 def main(arguments: list[str]) -> int:
     """Run a program, or check some."""
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -365,6 +381,7 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "--check":
         return int(check(arguments[1:]) > 0)
     install()
+    sys.excepthook = _show_without_runner
     sys.argv[:] = arguments
     if arguments[0] == "-m" and len(arguments) > 1:
         sys.argv[:] = arguments[1:]

@@ -102,6 +102,17 @@ def test_parts_of_shapes_are_shapes(tmp_path: Path) -> None:
     assert type(contraflow.ones(2, 3).shape[:1]) is tuple
 
 
+def test_a_traceback_begins_in_the_program(tmp_path: Path) -> None:
+    done = run(tmp_path, "import torch\n\ndef f():\n    torch.fft.fft\n\nf()\n")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    assert 'program.py", line 6, in <module>' in lines[1]
+    assert "runpy" not in done.stderr
+    assert "as_torch" not in done.stderr
+    assert "fft.fft: there are no Fourier transforms here" in lines[-1]
+
+
 def test_what_is_absent_is_refused_with_the_line(tmp_path: Path) -> None:
     done = run(tmp_path, "import torch\n\ntorch.stft\n")
     assert "program.py, line 3: stft: there are no Fourier transforms here" in done.stderr
