@@ -59,6 +59,23 @@ FITS: dict[str, tuple[Callable[[], cf.Tensor], list[int]]] = {
         [MOST, 9],
     ),
     "matmul": (lambda: (there(1, -2, 3) @ there(4, 5, 7 * 10**8)).reshape(1), [21 * 10**8 - 6]),
+    "pow": (
+        lambda: there(-2, 46340, 3, -7, 0) ** there(31, 2, 0, 1, 99),
+        [LEAST, 46340**2, 1, -7, 0],
+    ),
+    "floor_divide": (lambda: there(LEAST, -MOST) // there(3, -1), [LEAST // 3, MOST]),
+    "div rounded towards zero": (
+        lambda: cf.div(
+            there(LEAST, MOST, 1, -MOST), there(3, 1, LEAST, 1000), rounding_mode="trunc"
+        ),
+        [LEAST // 3 + 1, MOST, 0, -2147483],
+    ),
+    "fmod": (
+        lambda: cf.fmod(there(LEAST, LEAST, 1, MOST, -7), there(-1, 3, LEAST, LEAST, 3)),
+        [0, -2, 1, MOST, -1],
+    ),
+    "arange": (lambda: cf.arange(MOST - 1, MOST + 1, device="webgpu"), [MOST - 1, MOST]),
+    "empty arange": (lambda: cf.arange(2**40, 2**40, device="webgpu"), []),
     "matmul of batches": (
         lambda: squared(cf.arange(24, device="webgpu")),
         squared(cf.arange(24)).tolist(),
@@ -81,6 +98,12 @@ FAILS: dict[str, tuple[Callable[[], Any], str]] = {
     "neg": (lambda: -there(LEAST), "neg"),
     "abs": (lambda: there(LEAST).abs(), "abs"),
     "pow": (lambda: there(100_000).pow(2), "square"),
+    "general pow": (lambda: there(2, 3) ** there(31, 1), "pow"),
+    "far pow": (lambda: there(3) ** 30, "pow"),
+    "pow that wraps to zero": (lambda: 2 ** there(32), "pow"),
+    "far negative pow": (lambda: there(-3) ** there(10**6), "pow"),
+    "floor_divide": (lambda: there(LEAST) // -1, "floor_divide"),
+    "div": (lambda: cf.div(there(LEAST), there(-1), rounding_mode="trunc"), "div"),
     "shift": (lambda: there(1) << 31, ""),
     "far shift": (lambda: there(3) << 40, ""),
     "cast": (lambda: cf.tensor([3e9], device="webgpu").long(), "to_dtype"),
@@ -150,3 +173,19 @@ def test_counting_needs_no_check(webgpu, monkeypatch):
 def test_int32_wraps_as_on_the_cpu():
     x = cf.tensor([MOST], dtype=cf.int32)
     assert (x.to("webgpu") + 1).tolist() == (x + 1).tolist() == [LEAST]
+
+
+def test_a_range_that_does_not_fit_is_refused():
+    text = (
+        r"^arange: 2147483648 does not fit the 32 bits that int64 has on webgpu\. "
+        r"Use dtype=contraflow\.float32, or device='cpu'\."
+    )
+    with pytest.raises(OverflowError, match=text):
+        cf.arange(MOST, MOST + 2, device="webgpu")
+    counted = cf.compile(lambda n: cf.arange(n, n + 3, device="webgpu"))
+    assert counted(5).tolist() == [5, 6, 7]
+    with pytest.raises(OverflowError, match=text):
+        counted(MOST - 1)
+    with pytest.raises(OverflowError, match=r"^arange: -2147483649 does not fit"):
+        cf.arange(LEAST, LEAST - 2, -1, device="webgpu")
+    assert cf.arange(MOST, MOST + 2, dtype=cf.int32, device="webgpu").tolist() == [MOST, LEAST]

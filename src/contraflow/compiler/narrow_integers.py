@@ -50,10 +50,12 @@ def _overflows(e: Expr) -> Expr | None:
     if e.fn in ("neg", "abs"):
         return s.eq(e.args[0], _LEAST)
     if e.fn == "mul":
-        estimate = s.cast(e.args[0], float32) * s.cast(e.args[1], float32)
-        size = s.abs_(estimate)
-        # Where rounding leaves it open, a product that has wrapped around has the other sign.
-        return (size > _LARGE) | ((size > _SMALL) & s.ne(estimate < 0.0, e < 0))
+        return _product_overflows(e)
+    if e.fn == "floordiv":
+        a, b = e.args
+        return None if b.fn == "const" and b.data != -1 else s.eq(a, _LEAST) & s.eq(b, -1)
+    if e.fn == "pow":
+        return _power_overflows(*e.args)
     if e.fn == "shl":
         a, b = e.args
         return s.ne(a, 0) & ((b > 31) | s.ne(e >> b, a))
@@ -61,6 +63,29 @@ def _overflows(e: Expr) -> Expr | None:
         x = e.args[0]
         return (x >= 2.0**31) | (x < -(2.0**31))
     return None
+
+
+def _product_overflows(e: Expr) -> Expr:
+    """Whether a product of two factors has left 32 bits."""
+    estimate = s.cast(e.args[0], float32) * s.cast(e.args[1], float32)
+    size = s.abs_(estimate)
+    # Where rounding leaves it open, a product that has wrapped around has the other sign.
+    return (size > _LARGE) | ((size > _SMALL) & s.ne(estimate < 0.0, e < 0))
+
+
+def _power_overflows(a: Expr, b: Expr) -> Expr:
+    """Whether a**b has left 32 bits: by squaring, each product with a mark. From the 32nd power on
+    only those of -1, 0 and 1 are that small."""
+    value, square = s.const(1, int64), a
+    beyond = far = s.const(False, bool_)  # marks of the power so far, and of the square
+    for bit in range(5):
+        used = s.ne((b >> bit) & 1, 0)
+        product = value * square
+        beyond = beyond | (used & (far | _product_overflows(product)))
+        value = s.select(used, product, value)
+        far, square = far | _product_overflows(square * square), square * square
+    large = (a > 1) | (a < -1)
+    return large & ((b > 31) | ((b > 0) & beyond))
 
 
 class ExactFold(NamedTuple):
@@ -105,9 +130,7 @@ def _marked(value: Expr, left: Expr, right: Expr) -> KernelFold:
     beyond = [s.leaf(side, bool_, 1) for side in ("left", "right")]
     zero = [s.eq(x, 0) & ~mark for x, mark in zip((left, right), beyond)]
     product = left * right
-    overflows = _overflows(product)
-    assert overflows is not None
-    mark = ~(zero[0] | zero[1]) & (beyond[0] | beyond[1] | overflows)
+    mark = ~(zero[0] | zero[1]) & (beyond[0] | beyond[1] | _product_overflows(product))
     no = s.const(False, bool_)
     return KernelFold((value, no), (product, mark), (s.const(1, int64), no))
 

@@ -367,6 +367,20 @@ def _number(op: str, name: str, value: Any) -> bool | int | float:
     return value
 
 
+def _check_bits(first: Any, last: Any, device: Device | str | None) -> None:
+    """Refuse integers that the device of creation cannot hold."""
+    for value in (first, last):
+        if -(1 << 31) <= value < 1 << 31:  # which every device holds
+            continue
+        place = devices.find("arange", device)
+        bits = devices.lookup(str(place)).limits.int64_bits
+        if bits < 64:
+            raise OverflowError(
+                f"arange: {value} does not fit the {bits} bits that int64 has on {place}. "
+                "Use dtype=contraflow.float32, or device='cpu'."
+            )
+
+
 @arange.signature
 def _arange(
     start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None,
@@ -385,6 +399,8 @@ def _arange(
     count = math.ceil((end - start) / step) if floating else -((start - end) // step)
     kind = float if floating else int  # the body adds them, and has no mixed dtypes
     start, step = kind(start), kind(step)
+    if dtype is int64 and other_devices and count:
+        _check_bits(start, start + step * (count - 1), device)
     params = {"shape": (count,), "dtype": dtype}
     return finish(made(arange, (start, step), params, device), requires_grad)
 

@@ -121,7 +121,8 @@ def _truncated(a: Any, b: Any) -> Any:
     """The quotient of integers, rounded towards zero."""
     b = _not_zero(b)
     down = a // b
-    return s.select((down < 0) & s.ne(down * b, a), down + 1, down)
+    # No step leaves the dtype where the quotient does not: some devices check each.
+    return down + s.select((down < 0) & s.ne(a % b, 0), s.const(1, a.dtype), 0)
 
 
 def _np_truncated(a: Any, b: Any) -> Any:
@@ -181,7 +182,11 @@ def div_trunc(a, b):
 )
 def fmod(a, b):
     """The remainder of division rounded towards zero; it has the sign of a."""
-    return special_functions.fmod(a, b) if a.dtype.is_floating_point else a - _truncated(a, b) * b
+    if a.dtype.is_floating_point:
+        return special_functions.fmod(a, b)
+    b = _not_zero(b)
+    rest = a % b
+    return rest - s.select(s.ne(rest, 0) & ((a < 0) ^ (b < 0)), b, s.const(0, a.dtype))
 
 
 @elementwise(
