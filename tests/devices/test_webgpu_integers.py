@@ -189,3 +189,14 @@ def test_a_range_that_does_not_fit_is_refused():
     with pytest.raises(OverflowError, match=r"^arange: -2147483649 does not fit"):
         cf.arange(LEAST, LEAST - 2, -1, device="webgpu")
     assert cf.arange(MOST, MOST + 2, dtype=cf.int32, device="webgpu").tolist() == [MOST, LEAST]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_large_integers_beside_floats(compiled):
+    def compute(x, n):
+        filled = cf.full_like(x, 2**40) + x.clone().fill_(2**36) + x.masked_fill(x > 1, 2**35)
+        return filled + x * n + x / 2**40 + cf.where(x > 1, 2**34, x)
+
+    x = cf.tensor([0.5, 1.5])
+    there = (cf.compile(compute) if compiled else compute)(x.to("webgpu"), 2**41)
+    np.testing.assert_allclose(there.tolist(), compute(x, 2**41).tolist(), rtol=1e-6)

@@ -278,7 +278,8 @@ def lower_store(
     operand = naming.found(source)
     naming.target(target, region.offset)
     assert not isinstance(operand, Made)
-    lowered = lower_copy(operand, region._replace(offset=0), tuple(naming.dtypes))
+    dtypes = tuple(naming.dtypes)
+    lowered = lower_copy(operand, region._replace(offset=0), dtypes, scope.narrow)
     return naming.use(lowered, line, rest)
 
 

@@ -155,12 +155,15 @@ thresholds.on_change(lower_pattern.cache_clear)
 
 @lru_cache(maxsize=4096)
 def lower_copy(
-    source: ArrayOperand | NumberOperand, region: View, arguments: tuple[DType, ...]
+    source: ArrayOperand | NumberOperand,
+    region: View,
+    arguments: tuple[DType, ...],
+    narrow: bool = False,
 ) -> Lowered:
     """The kernel that stores elements, or one number, into a region of the last argument."""
     result = StoredResult(0, len(arguments) - 1, region.strides)
     dtype = arguments[-1].compute
-    builder = Builder(Pattern(region.shape, frozenset(), (), arguments, (result,), dtype))
+    builder = Builder(Pattern(region.shape, frozenset(), (), arguments, (result,), dtype, narrow))
     if isinstance(source, ArrayOperand):
         element = s.cast(builder.load(source.argument, source.strides), dtype)
     else:
@@ -223,6 +226,8 @@ class Builder:
     def scalar(self, x: NumberOperand, dtype: DType) -> Expr:
         """A literal or host value as an argument of the kernel."""
         given = dtype if x.dtype.category == dtype.category else x.dtype.compute
+        if self.pattern.narrow and given is int64 and dtype.is_floating_point:
+            given = dtype  # converted by the host: it may have more bits than the device
         element = s.leaf("load", given, self.bind(given, "scalar", (), x.argument))
         return s.cast(element, dtype)
 
