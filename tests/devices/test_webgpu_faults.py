@@ -136,6 +136,8 @@ def test_a_forked_process_is_told(webgpu, monkeypatch):
     monkeypatch.setattr("contraflow.devices.webgpu.device.getpid", lambda: -1)
     with pytest.raises(cf.DeviceError, match="forked from one that uses the device"):
         cf.ones(3, device="webgpu").tolist()
+    with pytest.raises(cf.DeviceError, match="forked from one that uses the device"):
+        cf.webgpu.reset()
 
 
 @pytest.mark.parametrize("why", ["lost", "forked"])

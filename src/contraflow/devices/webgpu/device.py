@@ -122,6 +122,7 @@ class WebgpuDevice:
 
     def reset(self) -> None:
         """Open the device anew; what lay on it is gone."""
+        self._check_process()  # the library itself is that of the parent, and would wait for ever
         with self.undisturbed:
             self.generation += 1
             adapters.forget()  # there may be others by now
@@ -368,6 +369,9 @@ class WebgpuDevice:
         """Refuse any work where the device was lost, or belongs to another process."""
         if self.lost is not None:
             raise DeviceLost(self.lost)
+        self._check_process()
+
+    def _check_process(self) -> None:
         if getpid() != self._process:
             raise DeviceError(
                 "webgpu: this process was forked from one that uses the device, which cannot be "
