@@ -303,3 +303,13 @@ def test_the_code_that_drives_the_device_is_not_the_users(webgpu):
     api, wgpu = map(pytest.importorskip, ("cffi.api", "wgpu"))
     for function in (api.FFI.from_buffer, wgpu.GPUDevice.create_buffer):
         assert library.is_library_code(function.__code__, function.__globals__)
+
+
+def test_a_tensor_that_is_far_too_large_is_refused_before_its_kernels_are_divided(
+    webgpu, monkeypatch
+):
+    monkeypatch.setattr("contraflow.devices.webgpu.windows.divided", None)
+    with pytest.raises(
+        cf.DeviceError, match=r"8,796,093,022,208 bytes is larger than this adapter"
+    ):
+        cf.ones(2**20, 2**21, device="webgpu")

@@ -103,12 +103,16 @@ class MemoryPool:
         if idle:
             self.idle_bytes -= size
             return idle.pop()
+        self.check_size(nbytes)
+        return self._made(min(size, self._largest))
+
+    def check_size(self, nbytes: int) -> None:
+        """Refuse a buffer that the adapter does not allow."""
         if nbytes > self._largest:
             raise DeviceError(
                 f"webgpu: a buffer of {nbytes:,} bytes is larger than this adapter allows, "
                 f"{self._largest:,}. Use smaller batches or parts, or the cpu: device='cpu'."
             )
-        return self._made(min(size, self._largest))
 
     def _made(self, size: int) -> GpuMemory:
         memory = GpuMemory(size, self._create(size))

@@ -59,6 +59,8 @@ class WebgpuProgram:
 
     def __init__(self, device: WebgpuDevice, plan: Plan) -> None:
         self.device, self.plan = device, plan
+        for slot in plan.slots:  # before its kernels are divided: into very many, of a large one
+            device.pool.check_size(slot.nbytes)
         self._external = [i for i, slot in enumerate(plan.slots) if slot.kind != "temp"]
         self._addresses = [0] * len(self._external)
         steps = kernel_steps(plan)
