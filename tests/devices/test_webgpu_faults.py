@@ -313,3 +313,11 @@ def test_a_tensor_that_is_far_too_large_is_refused_before_its_kernels_are_divide
         cf.DeviceError, match=r"8,796,093,022,208 bytes is larger than this adapter"
     ):
         cf.ones(2**20, 2**21, device="webgpu")
+
+
+def test_views_as_another_dtype_are_of_the_host(webgpu):
+    text = (
+        r"^view: float32\[2\] on webgpu cannot be viewed as \w*\.?int32: .* Use x\.cpu\(\)\.view\("
+    )
+    with pytest.raises(cf.DeviceError, match=text):
+        cf.ones(2, device="webgpu").view(cf.int32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import DType
-from contraflow.errors import describe
+from contraflow.errors import DeviceError, describe
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import assigning, composite, view
 from contraflow.operation.op import Op
@@ -384,6 +384,11 @@ def view_(x, *, shape):
 def _reinterpreted(x: Tensor, dtype: DType) -> Tensor:
     """The same bytes as elements of another dtype, in the memory of the host."""
     state().context.leave(x, "view() as another dtype")
+    if x.device != "cpu":
+        raise DeviceError(
+            f"view: {describe(x)} cannot be viewed as {dtype}: its bytes do not lie in the memory "
+            f"of the host. Use x.cpu().view(contraflow.{dtype})."
+        )
     array = (x if dtype.is_floating_point else x.detach()).numpy()
     try:
         return from_numpy(array.view(dtype.numpy))
