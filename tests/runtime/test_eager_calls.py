@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.operation import op as declarations
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY
 
 SOURCE = str(Path(cf.__file__).parent)
 
@@ -129,6 +132,25 @@ def test_a_small_op_makes_few_calls(name: str):
         run(x, i)
     _, calls = calls_of(lambda: run(x, i))
     assert len(calls) <= most
+
+
+@pytest.mark.parametrize("name", [op.name for op in REGISTRY.values() if op.same_bits])
+@pytest.mark.parametrize("dtype", [cf.float32, cf.float64, cf.float16])
+def test_a_reference_in_place_of_parts_gives_their_bits(name: str, dtype: cf.DType):
+    op = REGISTRY[name]
+    for sample in op.samples():
+        for scale in (1, 40, 400):
+            shape = tuple(n * scale if i == 0 else n for i, n in enumerate(sample.inputs[0].shape))
+            x = cf.randn(shape, dtype=dtype)
+            for given in (x, x.mT.contiguous().mT if x.ndim > 1 else x, x * float("inf")):
+                first = apply(op, (given,), sample.params)
+                for _ in range(thresholds.eager_repeats + 2):
+                    again = apply(op, (given,), sample.params)
+                both = zip(*(v if isinstance(v, tuple) else (v,) for v in (first, again)))
+                for a, b in both:
+                    assert a.dtype is b.dtype
+                    assert a.shape == b.shape
+                    assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
 def part_of(name: str) -> str | None:

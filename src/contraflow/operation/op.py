@@ -76,6 +76,10 @@ class Traits:
 
     linear: bool = False  # in the inputs that have a gradient rule, taken together
     dynamic: bool = False  # the shape of its result depends on values
+    silent: bool = False  # its `ref` does no arithmetic, so that NumPy has nothing to warn of
+    # The `ref` of this composite gives the bits of its parts in less time. Eager mode runs it
+    # on few elements, once the parts have accepted such arguments.
+    same_bits: bool = False
     effects: bool = False  # it does more than its results show: it always runs, and in order
     from_user: bool = False  # its gradient rules may read Python state: they run at every backward
     # ("a", "b, c"): its results are zero if `a` is, and if `b` and `c` both are. Where it is not

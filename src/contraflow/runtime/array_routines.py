@@ -325,6 +325,7 @@ class _Text:
         names = [f"v{out.number}" for out in line.outs]
         made = self._call(line, operands)
         if prepared.call is not None:
+            operands += map(repr, prepared.rest)
             made = f"{self.constant(prepared.call)}({', '.join(operands)})"
         self._rows.append(f" {', '.join(names)} = {made}")
         for out, name, dtype in zip(line.outs, names, prepared.results):

@@ -6,12 +6,13 @@ This context stands at the bottom of every thread's stack.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import config, devices, thresholds
+from contraflow import config, devices, dtypes, thresholds
 from contraflow.contexts.applying import FEW, connect, form_of, has_kernel, owned, specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
@@ -82,7 +83,7 @@ class Eager(BottomContext):
         # Numbers are a part of what the routine of a composite is; others take them as they come.
         by_value = op.is_composite or op.own_kernel is not None
         threads = config.num_threads if config.eager_kernels else 0
-        key: list[Any] = [op, grad, threads, get_default_dtype()]
+        key: list[Any] = [op, grad, threads, dtypes._default]
         if params:
             values = params.values()
             types = [*map(type, values)]
@@ -186,7 +187,10 @@ class Eager(BottomContext):
             count = len(op.outs) + len(op.residuals)
             eager_programs.learn(table, key, op.name, function, inputs, count, wanted)
             routine = table.get(key, 0)
-            if type(routine) is not int:
+            if type(routine) is not int and op.same_bits and routine.graph is None:
+                prepared = prepare(op, specs_of(op, inputs), params)
+                made = Application(_by_reference(op, prepared), bool(op.rules))
+            elif type(routine) is not int:
                 made = Application(_by_parts(op, routine, needs), bool(op.rules))
             elif routine >= 0:
                 return None
@@ -451,24 +455,28 @@ def _by_reference(op: Op, prepared: Prepared) -> Run:
     ref: Any = op.ref
 
     def run(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
-        outs = quiet.run(ref, *arrays, **params)
-        if isinstance(outs, _ARRAYS) and outs.dtype is dtype:
-            return (Tensor.of_array(np.asarray(outs, order="C")),)
+        outs = ref(*arrays, **params) if silent else quiet.run(ref, *arrays, **params)
+        if isinstance(outs, _ARRAYS):
+            if outs.dtype is dtype:
+                return (Tensor.of_array(np.asarray(outs, order="C")),)
+        elif [*map(_DTYPE, outs)] == wanted:
+            return tuple([Tensor.of_array(np.asarray(out, order="C")) for out in outs])
         return tuple(map(Tensor.of_array, prepared.rounded(outs)))
 
     def run_cast(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
         return tuple(map(Tensor.of_array, prepared.run(op, arrays, params)))
 
     def run_call(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
-        outs = quiet.call(call, *arrays)
+        outs = quiet.call(call, *arrays, *rest)
         if outs.dtype is dtype:
             return (Tensor.of_array(np.asarray(outs, order="C")),)
         return tuple(map(Tensor.of_array, prepared.rounded(outs)))
 
     if not prepared.plain:
         return run_cast
-    call = prepared.call
-    dtype = prepared.results[0].numpy if len(prepared.results) == 1 else None
+    call, rest = prepared.call, prepared.rest
+    wanted, silent = [result.numpy for result in prepared.results], op.silent
+    dtype = wanted[0] if len(wanted) == 1 else None
     return run if call is None else run_call
 
 
@@ -554,6 +562,7 @@ _INT64 = 1 << 63
 # and an operator of the tensor or `context.apply`.
 _PARTS_FRAMES = 5
 _ARRAYS = (np.ndarray, np.generic)  # the sum of all elements is a scalar of NumPy's
+_DTYPE = operator.attrgetter("dtype")
 _NUMBERS = frozenset((bool, int, float))
 
 

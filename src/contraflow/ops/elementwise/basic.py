@@ -393,6 +393,7 @@ def _where_samples() -> Any:
     },
     samples=_where_samples,
     method=False,
+    silent=True,
     zero_if=("input, other",),
 )
 def where(condition, input, other):

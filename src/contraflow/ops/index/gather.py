@@ -86,6 +86,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
     ),
     normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, len(x.layout.shape))},
     linear=True,
+    silent=True,
     along_dim=True,
     bound=("index", lambda x, index, dim: (range(x.shape[dim]),)),
 )
@@ -105,14 +106,16 @@ def _gather_vjp(g: Tensor, x_spec: Any, index: Tensor, dim: int) -> Tensor:
 def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False) -> Tensor:
     if sparse_grad:
         raise NotImplementedError("gather: sparse gradients are absent (docs/differences.md).")
-    # Numbers count as having a dim, and an empty index may have any shape.
-    if isinstance(index, Tensor) and (
-        not (x.layout.shape and index.layout.shape) or 0 in index.layout.shape
-    ):
-        flat = (reshape(x, (x.numel(),)), reshape(index, (index.numel(),)))
-        line = apply(gather, flat, {"dim": 0})
-        return reshape(line, index.shape)
-    return gather.bind(x, index, dim) if not isinstance(dim, Tensor) else gather.bind(x, dim, index)
+    if isinstance(dim, Tensor):
+        return gather.bind(x, dim, index)
+    if isinstance(index, Tensor):
+        sizes = index.layout.shape
+        # Numbers count as having a dim, and an empty index may have any shape.
+        if not sizes or 0 in sizes or not x.layout.shape:
+            flat = (reshape(x, (x.numel(),)), reshape(index, (index.numel(),)))
+            line = apply(gather, flat, {"dim": 0})
+            return reshape(line, index.shape)
+    return gather.bind(x, index, dim)
 
 
 def added(old: s.Expr, new: s.Expr, **_: Any) -> s.Expr:
@@ -239,6 +242,7 @@ def _take_at_ref(x: np.ndarray, at: np.ndarray, dims: Shape, wrap: bool) -> np.n
     method=False,
     internal=True,
     linear=True,
+    silent=True,
     takes_points=True,
     bound=("at", lambda x, at, dims, wrap: _ranges(x.shape, dims, wrap)),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from contraflow.dtypes import HALVES, DType, float32
 from contraflow.errors import describe
 from contraflow.operation.kinds import composite
 from contraflow.operation.op import Op
+from contraflow.operation.reference import BLOCK, add_up
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.basic import clone, exp, log, rsqrt, to_dtype, where
 from contraflow.ops.nn.window import padded, windows
@@ -32,9 +33,27 @@ def wide(x: Tensor) -> Tensor:
 
 
 def np_softmax(x: np.ndarray, dim: int) -> Any:
-    """Softmax by NumPy, for references."""
-    e = np.exp(x - x.max(dim, keepdims=True, initial=-np.inf))
-    return e / e.sum(dim, keepdims=True)
+    """Softmax by NumPy, with the bits that its parts have."""
+    if not x.size or not x.ndim:
+        return np.exp(x - x)
+    x, n = np.asarray(x, order="C"), x.shape[dim]
+    largest = np.maximum.reduce(x, dim, keepdims=True)
+    few = x.size <= BLOCK  # NumPy broadcasts these in three times the time in which it repeats them
+    e = np.exp(x - (largest.repeat(n, dim) if few else largest))
+    if few:
+        return np.divide(e, np.add.reduce(e, dim, keepdims=True).repeat(n, dim), e)
+    return np.divide(e, add_up(e, (dim,), True), e)
+
+
+def _np_log_softmax(x: np.ndarray, dim: int) -> Any:
+    if not x.size or not x.ndim:
+        return x - x
+    x, n = np.asarray(x, order="C"), x.shape[dim]
+    largest = np.maximum.reduce(x, dim, keepdims=True)
+    few = x.size <= BLOCK
+    shifted = x - (largest.repeat(n, dim) if few else largest)
+    total = np.log(add_up(np.exp(shifted), (dim,), True))
+    return np.subtract(shifted, total.repeat(n, dim) if few else total, shifted)
 
 
 def _dim(name: str) -> Any:
@@ -71,6 +90,7 @@ def add_dtype_parameter(op: Op) -> None:
     normalize=_dim("softmax"),
     autocast="float32",
     floating=True,
+    same_bits=True,
 )
 def softmax(x, *, dim):
     """exp(x) / sum(exp(x)) along a dim."""
@@ -83,13 +103,14 @@ def softmax(x, *, dim):
 
 
 @composite(
-    ref=lambda x, dim: np.log(np_softmax(x, dim)),
+    ref=_np_log_softmax,
     vjp={"x": lambda g, out, dim: g - exp(out) * sum_(g, dim=dim, keepdim=True)},
     samples=_softmax_samples,
     failures=_softmax_failures("log_softmax"),
     normalize=_dim("log_softmax"),
     autocast="float32",
     floating=True,
+    same_bits=True,
 )
 def log_softmax(x, *, dim):
     """log(softmax(x)) along a dim, without forming small probabilities."""

@@ -286,9 +286,7 @@ def _argsort_ref(x: np.ndarray, dim: int, descending: bool, stable: bool) -> np.
         return np.zeros((), np.int64)
     if not descending:
         return x.argsort(dim, "stable")
-    # Stable and descending: sort the reversed array, then count from the other end.
-    reverse = (*(slice(None),) * (dim % x.ndim), slice(None, None, -1))
-    return x.shape[dim] - 1 - x[reverse].argsort(dim, "stable")[reverse]
+    return _leading_ref(x, dim % x.ndim, x.shape[dim], True)
 
 
 def _sort_key(x: s.Expr, descending: bool, **_: Any) -> s.Expr:
@@ -313,6 +311,7 @@ def _sort_samples() -> Any:
 @sort(
     ref=_argsort_ref,
     dtype="index",
+    silent=True,
     shape=_same_shape("argsort"),
     key=_sort_key,
     samples=lambda: (
@@ -326,14 +325,25 @@ def argsort(x, *, dim=-1, descending=False, stable=False):
     """The indices that sort a dim; the sort is always stable."""
 
 
+_REVERSE = slice(None, None, -1)
+
+
 def _leading_ref(x: np.ndarray, dim: int, count: int, descending: bool) -> np.ndarray:
-    order = _argsort_ref(x, dim, descending, True)
-    return order[(*(slice(None),) * dim, slice(count))] if x.ndim else order
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    every = (slice(None),) * dim
+    if not descending:
+        return x.argsort(dim, "stable")[(*every, slice(count))]
+    # Stable and descending: sort the reversed array, then count from the other end.
+    last = x.shape[dim] - 1
+    order = x[(*every, _REVERSE)].argsort(dim, "stable")
+    return last - order[(*every, slice(last, last - count if count <= last else None, -1))]
 
 
 @sort(
     ref=_leading_ref,
     dtype="index",
+    silent=True,
     shape=lambda x, dim, count, descending: (*x.shape[:dim], count, *x.shape[dim + 1 :]),
     key=_sort_key,
     samples=lambda: (
@@ -388,14 +398,23 @@ def _chosen(name: str, x: Tensor, dim: int, descending: bool, first: int, stop: 
     return gather(x, dim, at), at
 
 
-def _topk_ref(x: np.ndarray, k: int, dim: int, largest: bool, sorted: bool) -> Any:
-    at = np.take(_argsort_ref(x, dim, largest, True), np.arange(k), axis=dim)
-    return np.take_along_axis(x, at, dim), at
+def _topk_ref(
+    x: np.ndarray, k: int, dim: int | None, largest: bool, sorted: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    if not x.ndim:
+        found = x.copy(), np.zeros((), np.int64)
+        return found if k else (found[0].reshape(1)[:0], found[1].reshape(1)[:0])
+    dim = x.ndim - 1 if dim is None else dim % x.ndim
+    at = _leading_ref(x, dim, k, largest)
+    return take_along(x, at, dim), at
 
 
 @composite(
     ref=_topk_ref,
+    dtype="value_index",
     outs=("values", "indices"),
+    silent=True,
+    same_bits=True,
     samples=lambda: (
         Sample((Array((3, 5)),), {"k": 2, "dim": -1, "largest": True, "sorted": True}),
         Sample((Array((4, 3)),), {"k": 3, "dim": 0, "largest": False, "sorted": True}),

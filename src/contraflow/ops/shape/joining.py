@@ -104,6 +104,7 @@ def _cat_vjp(g: Tensor, specs: Any, needs: Any, dim: int) -> list[Tensor | None]
     ),
     method=False,
     linear=True,
+    silent=True,
     along_dim=True,
 )  # fmt: skip
 def cat(*xs, dim):
