@@ -92,11 +92,16 @@ class Eager(BottomContext):
             if float in types:
                 key += map(exact, values)  # 0.0 and -0.0 differ
         arrays: list[Any] = []
+        layout = dtype = None
         for x in inputs:
             if isinstance(x, Tensor):
                 base = x._base
                 if base is None:
-                    key += (x.layout, x.dtype)
+                    if x.layout is layout and x.dtype is dtype:
+                        key.append(None)  # as the one before: of many tensors few are hashed
+                    else:
+                        layout, dtype = x.layout, x.dtype
+                        key += (layout, dtype)
                 else:
                     if base._edits != x._edits:
                         return None

@@ -36,6 +36,7 @@ _MASK = Array((3, 4), dtype=bool_)
         Sample((np.array(3.0),)),
     ),
     dynamic=True,
+    silent=True,
 )
 def nonzero(x):
     """The indices of the nonzero elements, one row per element."""

@@ -90,15 +90,20 @@ def _listed(x: Tensor, key: Any) -> Sequence[Any]:
     return keys
 
 
-def _is_points(key: Any) -> bool:
-    """Whether an index is one tensor of integers, for which there is nothing to convert."""
-    integers = isinstance(key, Tensor) and key.dtype.category == INT
-    return integers and bool(key.layout.shape) and not other_devices
+def _is_points(x: Tensor, key: Any) -> bool:
+    """Whether an index is one tensor of integers, or a mask that fits, for which there is nothing
+    to convert."""
+    if not isinstance(key, Tensor) or other_devices:
+        return False
+    shape, sizes = key.layout.shape, x.layout.shape
+    if key.dtype is bool_:
+        return bool(shape) and shape == sizes[: len(shape)]
+    return key.dtype.category == INT and bool(shape and sizes)
 
 
 def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
     """The view that the basic part of an index gives, and the points in it."""
-    if _is_points(key) and x.layout.shape:
+    if _is_points(x, key):
         return x, [(0, key)]
     dim = 0
     points: list[Point] = []

@@ -115,12 +115,13 @@ def cat(*xs, dim):
 def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     given = _listed("cat", tensors)
     shapes = [x.layout.shape for x in given]
-    if () in shapes:
+    distinct = set(shapes)
+    if () in distinct:
         raise ValueError(f"cat: {describe(given[shapes.index(())])} has no dims; use stack.")
     full: Sequence[Tensor] = given
     shape = shapes[0]
     dim = dim if axis is None else axis
-    if (0,) in shapes:
+    if (0,) in distinct:
         # A vector without elements fits everything: PyTorch keeps it as the start of a loop.
         shape = next((other for other in shapes if other != (0,)), shape)
         at = normalize_dim("cat", dim, len(shape))
@@ -142,17 +143,20 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
 def _listed(name: str, tensors: Any) -> tuple[Tensor, ...]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
         raise TypeError(f"{name}: expected a tuple or list of tensors, not {describe(tensors)}.")
-    for x in tensors:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: expected tensors, not {type(x).__name__}.")
+    if {*map(type, tensors)} != _TENSORS:
+        for x in tensors:
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{name}: expected tensors, not {type(x).__name__}.")
     if not tensors:
         raise ValueError(f"{name}: there must be at least one tensor.")
     return tuple(tensors)
 
 
+_TENSORS = {Tensor}
+
+
 def _promoted(all_given: Any, kept: Any) -> Any:
-    found = {x.dtype for x in all_given}
-    if len(found) == 1:
+    if len({x.dtype for x in all_given}) == 1:
         return kept
     dtype = dtypes.fold(x.dtype for x in all_given)
     return (x if x.dtype is dtype else to_dtype(x, dtype=dtype) for x in kept)
@@ -188,12 +192,13 @@ def stack(*xs, dim=0):
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
     current = state()
-    if current.context.immediate and (
-        len(given) > thresholds.eager_pieces
-        or not (current.grad and True in {x._base is not None or x._needs for x in given})
-    ):
+    if current.context.immediate:
         shape = given[0].layout.shape
-        if {x.layout.shape for x in given} == {shape}:
+        parts = current.grad and len(given) <= thresholds.eager_pieces
+        for x in given:
+            if x.layout.shape != shape or (parts and (x._needs or x._base is not None)):
+                break
+        else:
             dim = normalize_dim("stack", dim, len(shape) + 1)
             return apply(stack_many, tuple(_promoted(given, given)), {"dim": dim})
     return apply(stack, given, {"dim": dim})
@@ -224,6 +229,7 @@ def _stack_vjp(g: Tensor, needs: Any, dim: int) -> list[Tensor | None]:
     method=False,
     internal=True,
     linear=True,
+    silent=True,
 )
 def stack_many(*xs, dim):
     """More tensors than a kernel of unsqueezed ones is made for: NumPy joins them."""
