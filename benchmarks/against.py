@@ -120,7 +120,7 @@ def measure_step(found: Comparison, entry: Entry, step: str) -> None:
             child.ask("start", timeout=settings.start_timeout)
             request = ("values", compare.CHECKED_STEPS)
             values[side.name] = child.ask(*request, timeout=settings.first_timeout)
-        errors |= compare.mismatches(values)
+        errors |= compare.mismatches(values, models.WORK[step]().tolerance)
         found.keep(f"{step}, {entry.mode}", compare.alternate(children, settings, errors))
     found.errors += [f"{step}, {entry.mode}: {error}" for error in errors.values()]
 
@@ -136,7 +136,7 @@ def measure_first_calls(found: Comparison, entry: Entry, step: str) -> None:
                     child.ask("start", timeout=found.settings.start_timeout)
                     first = child.ask("first", timeout=found.settings.first_timeout)
                     times[f"{step}, {entry.mode}: first call, {state}"] = first["seconds"]
-                    if state == "warm" and models.STEPS[step]().learning_rate is not None:
+                    if state == "warm" and models.WORK[step]().trains:
                         seconds = child.ask("new_size", timeout=found.settings.first_timeout)
                         times[f"{step}, {entry.mode}: new size"] = seconds
         return times

@@ -15,12 +15,10 @@ from typing import Any
 from benchmarks import models
 from benchmarks.channel import Child, ChildError
 from benchmarks.contender import COMPILED, EAGER, MODULES, OURS, TORCH, Entry
-from benchmarks.models import Step
+from benchmarks.models import TOLERANCE, Loop, Step
 from benchmarks.timing import quartiles
 
 CHECKED_STEPS = 5
-# float32 sums in another order, five Adam steps later; a step left out shows far above this.
-RELATIVE_TOLERANCE = 1e-3
 LONG_CALL = 2.0  # seconds: what takes longer varies less, and nobody waits for it twice
 Bursts = dict[str, list[list[float]]]  # by contender, by round
 
@@ -44,7 +42,7 @@ QUICK = Settings(rounds=2, burst_seconds=0.02, pause_seconds=0.0, least=2)
 
 def measure_step(name: str, entries: Sequence[Entry], settings: Settings) -> dict[str, Any]:
     """Everything about one step, as what the JSON holds."""
-    step = models.STEPS[name]()
+    step = models.WORK[name]()
     entries = [entry for entry in entries if entry.runs(name)]
     found: dict[str, dict[str, Any]] = {e.name: {} for e in entries}
     errors: dict[str, str] = {}
@@ -55,7 +53,7 @@ def measure_step(name: str, entries: Sequence[Entry], settings: Settings) -> dic
                 children[entry.name] = _begin(stack, entry, name, found[entry.name], settings)
             except ChildError as error:
                 errors[entry.name] = str(error)
-        errors |= mismatches({c: found[c]["values"] for c in children})
+        errors |= mismatches({c: found[c]["values"] for c in children}, step.tolerance)
         for contender in errors:
             children.pop(contender, None)
         bursts = alternate(children, settings, errors)
@@ -130,16 +128,16 @@ def cache_variables(folder: str) -> dict[str, str]:
     }
 
 
-def mismatches(values: Mapping[str, list[list[float]]]) -> dict[str, str]:
+def mismatches(
+    values: Mapping[str, list[list[float]]], tolerance: float = TOLERANCE
+) -> dict[str, str]:
     """Who computed something else than most, and what: nobody may leave work out."""
     errors: dict[str, str] = {}
     names = list(values)
     for number, steps in enumerate(zip(*values.values())):
         expected = [statistics.median(column) for column in zip(*steps)]
         for name, given in zip(names, steps):
-            wrong = any(
-                not abs(a - b) <= RELATIVE_TOLERANCE * abs(b) for a, b in zip(given, expected)
-            )
+            wrong = any(not abs(a - b) <= tolerance * abs(b) for a, b in zip(given, expected))
             if wrong:
                 errors.setdefault(
                     name, f"{name}: step {number} gave {given}, where most have {expected}"
@@ -169,12 +167,16 @@ def alternate(children: dict[str, Child], settings: Settings, errors: dict[str, 
 
 
 def _finish(
-    child: Child, found: dict[str, Any], step: Step, settings: Settings, errors: dict[str, str]
+    child: Child,
+    found: dict[str, Any],
+    step: Step | Loop,
+    settings: Settings,
+    errors: dict[str, str],
 ) -> None:
     """Memory, and for our own compiler how long another size takes."""
     try:
         found["peak_mb"] = child.ask("peak", timeout=settings.burst_timeout)
-        if child.name == COMPILED.name and step.learning_rate is not None:
+        if child.name == COMPILED.name and step.trains:
             found["new_size_s"] = child.ask("new_size", timeout=settings.burst_timeout)
     except ChildError as error:
         errors[child.name] = str(error)

@@ -54,7 +54,7 @@ class Entry:
     library: str  # the module that runs it is benchmarks.with_<library>
     mode: str
     compiles: bool = True
-    steps: tuple[str, ...] = tuple(models.STEPS)  # the steps worth the minutes it compiles
+    steps: tuple[str, ...] = tuple(models.WORK)  # those worth the minutes it compiles
 
     def runs(self, step: str) -> bool:
         """Whether it takes part in a step."""
@@ -64,7 +64,7 @@ class Entry:
 COMPILED = Entry("contraflow compiled", "contraflow", "compiled")
 MODULES = Entry(
     "contraflow modules", "contraflow", "modules",
-    steps=("small", "mlp", "cnn", "gpt", "lstm"),
+    steps=("small", "mlp", "cnn", "resnet18", "gpt", "lstm"),
 )  # fmt: skip
 EAGER = Entry("contraflow eager", "contraflow", "eager", compiles=False)
 TORCH = Entry("torch eager", "torch", "eager", compiles=False)
@@ -72,9 +72,12 @@ TORCH_MODEL = Entry(
     "torch.compile model", "torch", "model",
     steps=tuple(name for name in models.STEPS if not name.startswith("lstm")),
 )  # fmt: skip
-TORCH_STEP = Entry("torch.compile step", "torch", "step", steps=("small", "mlp", "cnn", "gpt"))
+TORCH_STEP = Entry(
+    "torch.compile step", "torch", "step",
+    steps=("small", "mlp", "cnn", "gpt", "gpt-bf16", *models.LOOPS),
+)  # fmt: skip
 TORCH_TUNED = Entry("torch.compile max-autotune", "torch", "max-autotune", steps=("mlp", "gpt"))
-JAX = Entry("jax jit", "jax", "jit")
+JAX = Entry("jax jit", "jax", "jit", steps=tuple(models.STEPS))
 TINYGRAD = Entry(
     "tinygrad jit", "tinygrad", "jit", steps=("small", "mlp", "cnn", "gpt", "ewise"),
 )  # fmt: skip

@@ -1,17 +1,28 @@
 """Loops of small calls: a transformer that writes token by token, and a policy that plays.
 
-Both are written once, for a library with PyTorch's names. A call of what they return is one turn:
-a token, or a step of the environment with its share of the learning.
+Both are written once, for a library with PyTorch's names. A call of what they return is one turn: a
+text, or an episode and what is learnt from it. A turn returns a number as a tensor and, of a text,
+the tensor of all tokens: what must be equal in every library.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 LAYERS, WIDTH, HEADS, LENGTH, VOCABULARY = 4, 128, 4, 64, 96
+STATE, HIDDEN, ACTIONS, PLAYED = 4, 16, 2, 10
+GENERATION = (
+    f"{LENGTH - 1} tokens, one by one, of a transformer with a cache of keys and values: "
+    f"{LAYERS} layers, width {WIDTH}, {HEADS} heads"
+)
+EPISODE = (
+    f"REINFORCE: {PLAYED} states through {STATE}-{HIDDEN}-{ACTIONS}, an action drawn for each, "
+    "backward, SGD"
+)
 
 
 class Writer:
@@ -51,47 +62,71 @@ class Writer:
         return scores.argmax(-1)
 
 
-def generation(library: Any, compiled: bool) -> Callable[[], Any]:
-    """A function each call of which writes the next token of a text; at its end it begins again."""
+def token(library: Any, compiled: bool) -> Callable[[], Any]:
+    """A function each call of which writes a token of a text; at its end the next one begins."""
     writer = Writer(library)
     write = library.compile(writer.next_token) if compiled else writer.next_token
     places = [library.tensor([i]) for i in range(LENGTH)]
-    text = [library.tensor([1])]
+    beginnings = itertools.cycle([library.tensor([i]) for i in range(1, VOCABULARY)])
+    text = [next(beginnings)]
 
     def turn(writer: Writer = writer) -> Any:  # which a compiled method does not keep alive
+        if len(text) == LENGTH:
+            text[:] = [next(beginnings)]
         with library.no_grad():
             text.append(write(text[-1], places[len(text) - 1]))
-        if len(text) == LENGTH:
-            del text[1:]
         return text[-1]
 
     return turn
 
 
-def episode(library: Any) -> Callable[[], None]:
-    """REINFORCE on a pole that falls: a function whose every call plays ten steps and learns."""
+def generation(library: Any, compiled: bool) -> Callable[[], tuple[Any, Any]]:
+    """A function each call of which writes a whole text: its last token, and all."""
+    write = token(library, compiled)
+
+    def turn() -> tuple[Any, Any]:
+        tokens = library.cat([write() for _ in range(LENGTH - 1)])
+        return tokens[-1], tokens
+
+    return turn
+
+
+def episode(library: Any, compiled: bool) -> Callable[[], tuple[Any, None]]:
+    """REINFORCE on a pole that falls: a function whose every call plays some steps and learns.
+
+    An action is the largest of the log-probabilities plus noise of a Gumbel distribution, which is
+    a draw from them. The noise is NumPy's: so every library plays the same episode.
+    """
     random = np.random.default_rng(7)
 
     def weight(*shape: int) -> Any:
         return library.tensor(random.standard_normal(shape, np.float32) / 4).requires_grad_()
 
-    first, bias, second = weight(16, 4), weight(16), weight(2, 16)
+    first, bias, second = weight(HIDDEN, STATE), weight(HIDDEN), weight(ACTIONS, HIDDEN)
     functional = library.nn.functional
     optimizer = library.optim.SGD([first, bias, second], lr=1e-3)
 
-    def turn() -> None:
-        pole, log_probabilities, rewards = np.zeros(4, np.float32), [], []
-        for _ in range(10):
-            hidden = functional.relu(functional.linear(library.tensor(pole), first, bias))
-            chances = functional.softmax(functional.linear(hidden, second), -1)
-            action = library.multinomial(chances, 1).item()
-            log_probabilities.append(chances[action].log())
-            pole = 0.9 * pole + np.float32(0.1 * (2 * action - 1))
+    def choose(state: Any, noise: Any) -> tuple[Any, Any]:
+        """An action [1] and the logarithm of its probability [1]."""
+        hidden = functional.relu(functional.linear(state, first, bias))
+        logarithms = functional.log_softmax(functional.linear(hidden, second), -1)
+        action = (logarithms.detach() + noise).argmax(-1, keepdim=True)
+        return action, logarithms.gather(-1, action)
+
+    policy = library.compile(choose) if compiled else choose
+
+    def turn() -> tuple[Any, None]:
+        pole, logarithms, rewards = np.zeros(STATE, np.float32), [], []
+        for noise in random.gumbel(size=(PLAYED, ACTIONS)).astype(np.float32):
+            action, logarithm = policy(library.tensor(pole), library.tensor(noise))
+            logarithms.append(logarithm)
+            pole = 0.9 * pole + np.float32(0.1 * (2 * action.item() - 1))
             rewards.append(1.0 - float(abs(pole[0])))
-        returns = library.tensor(np.cumsum(rewards[::-1])[::-1].copy()).float()
+        returns = library.tensor(np.cumsum(rewards[::-1])[::-1].astype(np.float32))
         optimizer.zero_grad()
-        loss = -(library.stack(log_probabilities) * (returns - returns.mean())).sum()
+        loss = -(library.cat(logarithms) * (returns - returns.mean())).sum()
         loss.backward()
         optimizer.step()
+        return loss.detach(), None
 
     return turn

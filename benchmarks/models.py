@@ -7,10 +7,13 @@ it into STEPS; what it is the first to use is added to those namespaces.
 
 A step with a learning rate trains: forward, backward, Adam. One without gives the value and the
 gradient with respect to its batch, a single array.
+
+LOOPS are programs of many small calls (`loops.py`), for libraries with PyTorch's names.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import modules
+from benchmarks import loops, modules
 
 Arrays = dict[str, np.ndarray]
 Batches = list[tuple[np.ndarray, ...]]
+# float32 sums in another order, five Adam steps later; a step left out shows far above this.
+TOLERANCE = 1e-3
+# Each activation is rounded by 2 ** -9, and libraries differ in what they fuse, that is where they
+# round. In a mean over all tokens most of it cancels: 1e-4 was seen.
+BFLOAT16_TOLERANCE = 2e-3
 BATCHES = 8  # more than one, so that no library can keep what it computed from an input
 CLASSES = 10
 
@@ -37,6 +45,22 @@ class Step:
     loss: Callable[..., Any]  # (f, weights by name, *batch) -> 0-d loss
     learning_rate: float | None = 1e-3
     model: Callable[[Any], Any] | None = None  # (nn) -> a module: the same logits as in `loss`
+    tolerance: float = TOLERANCE  # the relative difference of values that is rounding
+
+    @property
+    def trains(self) -> bool:
+        """Whether weights change."""
+        return self.learning_rate is not None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A program of small calls; its turns take the place of steps."""
+
+    description: str
+    begin: Callable[[Any, bool], Callable[[], tuple[Any, Any]]]  # (library, compiled) -> a turn
+    tolerance: float = TOLERANCE
+    trains: bool = False  # no batch, so no other size of one
 
 
 # --- weights and batches -----------------------------------------------------------------------
@@ -122,8 +146,56 @@ def cnn(images: int, side: int) -> Step:
     return Step(description, weights, batches, loss, model=model)
 
 
-def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
-    """A transformer that predicts the next token."""
+def resnet18(images: int, side: int) -> Step:
+    """ResNet-18 as it is built for small images: no pooling after the first convolution, of 3x3."""
+    random = np.random.default_rng(8)
+    widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
+    weights: Arrays = {}
+
+    def add(name: str, inputs: int, outputs: int, kernel: int = 3) -> None:
+        bound = inputs * kernel**2
+        weights[f"{name}.weight"] = _uniform(random, bound, outputs, inputs, kernel, kernel)
+        weights.update(_norm(f"{name}_norm", outputs))
+
+    add("stem", 3, widths[0])
+    for i, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
+        add(f"{i}.first", inputs, outputs)
+        add(f"{i}.second", outputs, outputs)
+        if inputs != outputs:
+            add(f"{i}.short", inputs, outputs, kernel=1)
+    weights |= _linear(random, "head", widths[-1], CLASSES)
+
+    def normed(f: Any, w: dict[str, Any], name: str, x: Any, stride: int = 1) -> Any:
+        kernel = w[f"{name}.weight"]
+        x = f.conv2d(x, kernel, stride=stride, padding=kernel.shape[-1] // 2)
+        scale, shift = w[f"{name}_norm.weight"], w[f"{name}_norm.bias"]
+        return f.batch_norm(x, None, None, scale, shift, training=True)
+
+    def loss(f: Any, w: dict[str, Any], x: Any, target: Any) -> Any:
+        x = f.relu(normed(f, w, "stem", x))
+        for i, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
+            stride = outputs // inputs
+            y = f.relu(normed(f, w, f"{i}.first", x, stride))
+            if inputs != outputs:
+                x = normed(f, w, f"{i}.short", x, stride)
+            x = f.relu(normed(f, w, f"{i}.second", y) + x)
+        return f.cross_entropy(_apply(f, w, "head", x.mean((2, 3))), target)
+
+    description = (
+        f"ResNet-18 with statistics of the batch on {images} images 3x{side}x{side}, "
+        "cross-entropy, Adam"
+    )
+    model = partial(modules.resnet, widths=widths, classes=CLASSES)
+    batches = _classified(random, images, 3, side, side)
+    # Adam's first steps are as long for a gradient that is only rounding as for any other. Of
+    # 1e-3, four of them would make one rounding another network.
+    return Step(description, weights, batches, loss, learning_rate=3e-5, model=model)
+
+
+def gpt(
+    layers: int, width: int, heads: int, tokens: int, batch: int, bfloat16: bool = False
+) -> Step:
+    """A transformer that predicts the next token, if asked for with activations in bfloat16."""
     vocabulary = 96
     random = np.random.default_rng(3)
     weights: Arrays = {
@@ -148,23 +220,28 @@ def gpt(layers: int, width: int, heads: int, tokens: int, batch: int) -> Step:
         return _apply(f, w, f"{i}.projection", x.swapaxes(1, 2).reshape(-1, tokens, width))
 
     def loss(f: Any, w: dict[str, Any], text: Any, target: Any) -> Any:
+        if bfloat16:  # weights and Adam's state stay in float32, where a small update is not lost
+            w = {name: f.bfloat16(weight) for name, weight in w.items()}
         x = f.embedding(text, w["token.weight"]) + w["place"]
         for i in range(layers):
             x = x + attend(f, w, i, normed(f, w, f"{i}.norm1", x))
             hidden = f.gelu(_apply(f, w, f"{i}.up", normed(f, w, f"{i}.norm2", x)))
             x = x + _apply(f, w, f"{i}.down", hidden)
         logits = _apply(f, w, "head", normed(f, w, "norm", x))
+        logits = f.float(logits) if bfloat16 else logits
         return f.cross_entropy(logits.reshape(-1, vocabulary), target.reshape(-1))
 
     texts = random.integers(vocabulary, size=(BATCHES, batch, tokens + 1))
     description = (
         f"{layers} layers, width {width}, {heads} heads, {tokens} tokens, batch {batch}, "
         f"vocabulary {vocabulary}, cross-entropy, Adam"
-    )
+    ) + ", activations in bfloat16" * bfloat16
     model = partial(
         modules.gpt, layers=layers, width=width, heads=heads, tokens=tokens, vocabulary=vocabulary
     )
     batches: Batches = [(t[:, :-1].copy(), t[:, 1:].copy()) for t in texts]
+    if bfloat16:
+        return Step(description, weights, batches, loss, tolerance=BFLOAT16_TOLERANCE)
     return Step(description, weights, batches, loss, model=model)
 
 
@@ -235,12 +312,19 @@ STEPS: dict[str, Callable[[], Step]] = {
     "mlp-large": partial(dense, "relu", (784, 1024, 1024, CLASSES), batch=128),
     "cnn": partial(cnn, images=32, side=32),
     "cnn-large": partial(cnn, images=64, side=48),
+    "resnet18": partial(resnet18, images=8, side=32),
     "gpt": partial(gpt, layers=4, width=128, heads=4, tokens=64, batch=8),
     "gpt-large": partial(gpt, layers=4, width=256, heads=4, tokens=128, batch=4),
+    "gpt-bf16": partial(gpt, layers=4, width=128, heads=4, tokens=64, batch=8, bfloat16=True),
     "ewise": partial(ewise, size=1 << 22),
     "chain": partial(chain, length=1000),
     "lstm": partial(lstm, hidden=128, batch=32),
     "lstm-large": partial(lstm, hidden=256, batch=64),
 }
+LOOPS: dict[str, Callable[[], Loop]] = {
+    "generation": partial(Loop, loops.GENERATION, loops.generation),
+    "episode": partial(Loop, loops.EPISODE, loops.episode),
+}
+WORK: dict[str, Callable[[], Step | Loop]] = {**STEPS, **LOOPS}
 EAGER_ONLY = {"chain"}  # compilers would make one operation of it
 LARGER = {name for name in STEPS if name.endswith("-large")}

@@ -32,6 +32,39 @@ def cnn(nn: Any, channels: tuple[int, ...], side: int, classes: int) -> Any:
     return _sequence(nn, layers)
 
 
+def resnet(nn: Any, widths: tuple[int, ...], classes: int) -> Any:
+    """A residual network of blocks with two convolutions: the images shrink where they widen."""
+
+    def convolution(inputs: int, outputs: int, kernel: int = 3) -> Any:
+        stride, padding = max(1, outputs // inputs), kernel // 2
+        return nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)
+
+    def norm(width: int) -> Any:
+        return nn.BatchNorm2d(width, track_running_stats=False)
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inputs: int, outputs: int) -> None:
+            super().__init__()
+            self.first, self.first_norm = convolution(inputs, outputs), norm(outputs)
+            self.second, self.second_norm = convolution(outputs, outputs), norm(outputs)
+            self.short = None
+            if inputs != outputs:
+                self.short, self.short_norm = convolution(inputs, outputs, 1), norm(outputs)
+            self.relu = nn.ReLU()
+
+        def forward(self, x: Any) -> Any:
+            y = self.second_norm(self.second(self.relu(self.first_norm(self.first(x)))))
+            return self.relu(y + (x if self.short is None else self.short_norm(self.short(x))))
+
+    layers: dict[str, Any] = {}
+    layers["stem"] = nn.Conv2d(3, widths[0], 3, padding=1, bias=False)
+    layers["stem_norm"], layers["relu"] = norm(widths[0]), nn.ReLU()
+    layers |= {f"{i}": Block(*pair) for i, pair in enumerate(itertools.pairwise(widths))}
+    layers |= {"pool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten()}
+    layers["head"] = nn.Linear(widths[-1], classes)
+    return _sequence(nn, layers)
+
+
 def _sequence(nn: Any, layers: dict[str, Any]) -> Any:
     found = nn.Sequential()
     for name, layer in layers.items():

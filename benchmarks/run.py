@@ -85,9 +85,13 @@ def _impatience(present: Sequence[Entry]) -> dict[str, str]:
     for entry in present:
         if entry.name in OURS:
             continue
-        left = [s for s in models.STEPS if s not in entry.steps and s not in models.EAGER_ONLY]
-        if left:
-            found[f"{entry.name} for {', '.join(left)}"] = "compiling it would take minutes"
+        for work, reason in (
+            (models.STEPS, "compiling it would take minutes"),
+            (models.LOOPS, "it is not written for that"),
+        ):
+            left = [s for s in work if s not in entry.steps and s not in models.EAGER_ONLY]
+            if left:
+                found[f"{entry.name} for {', '.join(left)}"] = reason
     if TORCH_STEP in present:
         found["torch.compile reduce-overhead"] = (
             "records CUDA graphs, so on a cpu it is the default"
@@ -98,7 +102,7 @@ def _impatience(present: Sequence[Entry]) -> dict[str, str]:
 def publish(results: dict[str, Any]) -> None:
     """Keep results for others to read, if they are worth it."""
     doubts = list(report.warnings(results))
-    if left := [name for name in models.STEPS if name not in results["steps"]]:
+    if left := [name for name in models.WORK if name not in results["steps"]]:
         doubts.append(f"without {', '.join(left)}")
     if doubts:
         raise SystemExit("not published: " + "; ".join(doubts))
@@ -122,7 +126,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=SCRATCH, metavar="PATH", help="where to write")
     parser.add_argument("--publish", action="store_true", help="replace results and README tables")
     parser.add_argument("--against", metavar="COMMIT", help="another commit, or a folder")
-    for option, known in (("--steps", models.STEPS), ("--contenders", ENTRIES)):
+    for option, known in (("--steps", models.WORK), ("--contenders", ENTRIES)):
         parser.add_argument(
             option, nargs="+", default=list(known), choices=list(known), metavar="NAME",
             help=f"of {', '.join(known)}",

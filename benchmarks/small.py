@@ -68,9 +68,9 @@ def calls(library: Any) -> Calls:
         "matmul": lambda: x @ y.T,
         "zeros(4)": lambda: library.zeros(4),
         "randn(4)": lambda: library.randn(4),
-        "a token with a KV cache": loops.generation(library, compiled=False),
-        "the same, ours compiled": loops.generation(library, library.__name__ == "contraflow"),
-        "ten steps of REINFORCE": loops.episode(library),
+        "a token with a KV cache": loops.token(library, compiled=False),
+        "the same, ours compiled": loops.token(library, library.__name__ == "contraflow"),
+        "ten steps of REINFORCE": loops.episode(library, compiled=False),
     }
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import contraflow as cf
 from benchmarks.contender import Contender
-from benchmarks.models import Step
+from benchmarks.models import Loop, Step
 
-functions = types.SimpleNamespace(**vars(cf.nn.functional), exp=cf.exp)
+functions = types.SimpleNamespace(
+    **vars(cf.nn.functional), exp=cf.exp, bfloat16=cf.Tensor.bfloat16, float=cf.Tensor.float
+)
 threads = cf.get_num_threads()
 
 
@@ -23,6 +25,11 @@ def make(step: Step, mode: str) -> Contender:
     return Contender(
         run if mode == "eager" else cf.compile(run), cf.Tensor.item, cf.Tensor.numpy, batches
     )
+
+
+def begin(loop: Loop, mode: str) -> Contender:
+    """The loop at its beginning."""
+    return Contender(loop.begin(cf, mode != "eager"), cf.Tensor.item, cf.Tensor.numpy, [()])
 
 
 def _training(step: Step) -> Any:

@@ -21,19 +21,25 @@ threads = os.cpu_count()  # XLA takes one per core and has no setting
 
 
 def _attention(q: Any, k: Any, v: Any, is_causal: bool) -> Any:
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    scores = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / math.sqrt(q.shape[-1])
     if is_causal:
         seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
         scores = jnp.where(seen, scores, -jnp.inf)
-    return jax.nn.softmax(scores) @ v
+    return jax.nn.softmax(scores).astype(v.dtype) @ v
 
 
-def _conv2d(x: Any, weight: Any, bias: Any, padding: int) -> Any:
+def _batch_norm(x: Any, mean: None, variance: None, weight: Any, bias: Any, training: bool) -> Any:
+    x = x - x.mean((0, 2, 3), keepdims=True)
+    x = x * jax.lax.rsqrt((x * x).mean((0, 2, 3), keepdims=True) + 1e-5)
+    return x * weight[:, None, None] + bias[:, None, None]
+
+
+def _conv2d(x: Any, weight: Any, bias: Any = None, stride: int = 1, padding: int = 0) -> Any:
     sides = [(padding, padding)] * 2
     x = jax.lax.conv_general_dilated(
-        x, weight, (1, 1), sides, dimension_numbers=("NCHW", "OIHW", "NCHW")
+        x, weight, (stride, stride), sides, dimension_numbers=("NCHW", "OIHW", "NCHW")
     )
-    return x + bias[:, None, None]
+    return x if bias is None else x + bias[:, None, None]
 
 
 def _cross_entropy(logits: Any, target: Any) -> Any:
@@ -41,8 +47,10 @@ def _cross_entropy(logits: Any, target: Any) -> Any:
 
 
 def _layer_norm(x: Any, shape: tuple[int, ...], weight: Any, bias: Any) -> Any:
+    dtype, x = x.dtype, x.astype(jnp.float32)
     x = x - x.mean(-1, keepdims=True)
-    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight + bias
+    x = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight + bias
+    return x.astype(dtype)
 
 
 def _max_pool2d(x: Any, size: int) -> Any:
@@ -52,10 +60,13 @@ def _max_pool2d(x: Any, size: int) -> Any:
 
 
 functions = types.SimpleNamespace(
+    batch_norm=_batch_norm,
+    bfloat16=lambda x: x.astype(jnp.bfloat16),
     conv2d=_conv2d,
     cross_entropy=_cross_entropy,
     embedding=lambda index, weight: weight[index],
     exp=jnp.exp,
+    float=lambda x: x.astype(jnp.float32),
     gelu=lambda x: jax.nn.gelu(x, approximate=False),
     layer_norm=_layer_norm,
     linear=lambda x, weight, bias: x @ weight.T + bias,

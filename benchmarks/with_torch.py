@@ -11,9 +11,14 @@ import numpy as np
 import torch
 
 from benchmarks.contender import Contender
-from benchmarks.models import Step
+from benchmarks.models import Loop, Step
 
-functions = types.SimpleNamespace(**vars(torch.nn.functional), exp=torch.exp)
+functions = types.SimpleNamespace(
+    **vars(torch.nn.functional),
+    exp=torch.exp,
+    bfloat16=torch.Tensor.bfloat16,
+    float=torch.Tensor.float,
+)
 threads = torch.get_num_threads()
 
 
@@ -35,6 +40,14 @@ def make(step: Step, mode: str) -> Contender:
         run = torch.compile(run, mode="max-autotune-no-cudagraphs")
     batches = [tuple(_tensor(x, requires_grad=not trains) for x in batch) for batch in step.batches]
     return Contender(run, torch.Tensor.item, torch.Tensor.numpy, batches)
+
+
+def begin(loop: Loop, mode: str) -> Contender:
+    """The loop at its beginning."""
+    if mode != "eager":
+        warnings.filterwarnings("ignore", module="torch")
+    turn = loop.begin(torch, mode != "eager")
+    return Contender(turn, torch.Tensor.item, torch.Tensor.numpy, [()])
 
 
 def _tensor(array: np.ndarray, requires_grad: bool) -> torch.Tensor:

@@ -48,7 +48,9 @@ class Worker:
         """Import the library and give it weights and batches."""
         library: Any = importlib.import_module(f"benchmarks.with_{self._entry.library}")
         imported = memory("VmRSS")
-        self._contender = library.make(models.STEPS[self._step](), self._entry.mode)
+        work = models.WORK[self._step]()
+        make = library.begin if isinstance(work, models.Loop) else library.make
+        self._contender = make(work, self._entry.mode)
         return {"imported_mb": imported, "threads": library.threads}
 
     def first(self) -> dict[str, Any]:

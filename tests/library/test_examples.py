@@ -12,8 +12,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
-from benchmarks import against, compare, figure, machine, report
+from benchmarks import against, compare, figure, machine, models, report
 from benchmarks import run as benchmarks_run
 from benchmarks.channel import Child
 from benchmarks.contender import ENTRIES
@@ -121,11 +122,11 @@ OURS = ("contraflow compiled", "contraflow eager")
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """What a run of two steps prints, its results, and the figure."""
+    """What a run of two steps and two loops prints, its results, and the figure."""
     path = tmp_path_factory.mktemp("benchmarks") / "out" / "quick.json"
     printed = run(
         path.parent.parent, "-m", "benchmarks.run", "--quick", "--json", str(path),
-        "--steps", "small", "chain", "--contenders", *OURS,
+        "--steps", "small", "chain", "generation", "episode", "--contenders", *OURS,
     )  # fmt: skip
     return printed, json.loads(path.read_text()), path.with_suffix(".svg").read_text()
 
@@ -133,10 +134,11 @@ def measured(tmp_path_factory):
 def test_benchmarks_measure_steps(measured):
     printed, results, _ = measured
     assert results["absent"]["jax jit"] == "left out"
-    assert set(results["steps"]) == {"small", "chain"}
+    assert list(results["steps"]) == ["small", "chain", *models.LOOPS]
     small, chain = results["steps"]["small"], results["steps"]["chain"]
     assert set(small["contenders"]) == set(OURS)
     assert set(chain["contenders"]) == {"contraflow eager"}
+    assert all(set(results["steps"][name]["contenders"]) == set(OURS) for name in models.LOOPS)
     assert small["ratios"]["eager_over_compiled"]["median"] > 0
     for name, step in results["steps"].items():
         assert step["errors"] == {}
@@ -146,6 +148,27 @@ def test_benchmarks_measure_steps(measured):
             assert found["values"][-1] != found["values"][0]
             assert found["cold_s"] > 0
     assert small["contenders"]["contraflow compiled"].keys() >= {"warm_s", "new_size_s", "peak_mb"}
+
+
+@pytest.mark.parametrize("name", models.LOOPS)
+def test_a_loop_does_the_same_eager_and_compiled(measured, name):
+    found = measured[1]["steps"][name]["contenders"]
+    values = [found[contender]["values"] for contender in OURS]
+    np.testing.assert_allclose(*values, rtol=1e-5)
+    assert len({tuple(turn) for turn in values[0]}) == compare.CHECKED_STEPS  # no two are alike
+    assert "new_size_s" not in found["contraflow compiled"]
+
+
+@pytest.mark.slow
+def test_larger_benchmarks_do_the_same_in_every_way(tmp_path):
+    path = tmp_path / "quick.json"
+    run(
+        tmp_path, "-m", "benchmarks.run", "--quick", "--json", str(path),
+        "--steps", "resnet18", "gpt-bf16", "--contenders", *OURS, "contraflow modules",
+    )  # fmt: skip
+    steps = json.loads(path.read_text())["steps"]
+    assert set(steps["resnet18"]["contenders"]) == {*OURS, "contraflow modules"}
+    assert set(steps["gpt-bf16"]["contenders"]) == set(OURS)  # its modules would be in float32
 
 
 def test_benchmarks_measure_the_rest(measured):
@@ -162,6 +185,7 @@ def test_benchmarks_are_shown(measured):
     assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
     table = "\n".join(report.markdown(results))
     assert "| small: first call, cold |" in table
+    assert all(f"\n| {name} |" in table for name in results["steps"])
     readme = f"a\n{report.BEGIN}\nold\n{report.END}\nb\n"
     assert report.insert(readme, table) == f"a\n{report.BEGIN}\n{table}\n{report.END}\nb\n"
     with pytest.raises(SystemExit, match=r"not published: .*a quick run"):
@@ -223,12 +247,13 @@ def test_against_a_commit_that_does_not_exist():
 def test_benchmarks_against_a_commit(tmp_path):
     path = tmp_path / "against.json"
     command = [sys.executable, "-m", "benchmarks.run", "--quick", "--against", "HEAD"]
-    command += ["--json", str(path), "--steps", "small", "--contenders", *OURS]
+    command += ["--json", str(path), "--steps", "small", "generation", "--contenders", *OURS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     results = json.loads(path.read_text())
     rows = results["rows"]
     assert results["errors"] == [], done.stderr
     modes = {"small, compiled", "small, eager", "small, compiled: first call, cold"}
+    modes |= {name.replace("small", "generation") for name in modes}
     assert rows.keys() >= modes | {"small, compiled: new size", "add two scalars", "import"}
     assert all(row.keys() == {"before", "now", "ratio", "slower"} for row in rows.values())
     # Two runs of one commit may differ by noise: the status says what the table says.
@@ -307,6 +332,9 @@ def test_benchmarks_notice_who_computes_something_else():
     errors = compare.mismatches({k: v for k, v in values.items() if k != "nan"})
     assert errors == {"idle": "idle: step 1 gave [2.0], where most have [1.5001]"}
     assert "nan" in compare.mismatches(values)
+    close = {"a": right, "b": [[2.0], [1.503]]}
+    assert "b" in compare.mismatches({**close, "c": right})
+    assert compare.mismatches({**close, "c": right}, models.STEPS["gpt-bf16"]().tolerance) == {}
 
 
 def test_targets_say_by_how_much_they_are_missed():
@@ -325,9 +353,10 @@ def test_benchmarks_run_with_peers(tmp_path):
     path = tmp_path / "quick.json"
     run(
         tmp_path, "-m", "benchmarks.run", "--quick", "--json", str(path),
-        "--steps", "small", "chain", "--contenders", *OURS, "torch eager", "jax jit",
+        "--steps", "small", "chain", *models.LOOPS, "--contenders", *OURS, "torch eager", "jax jit",
     )  # fmt: skip
     results = json.loads(path.read_text())
     assert results["steps"]["small"]["ratios"]["best_peer_over_compiled"]["median"] > 0
-    assert results["steps"]["chain"]["ratios"]["torch_eager_over_eager"]["median"] > 0
+    for name in ("chain", *models.LOOPS):
+        assert results["steps"][name]["ratios"]["torch_eager_over_eager"]["median"] > 0
     assert results["steps"]["small"]["contenders"]["jax jit"]["warm_s"] > 0
