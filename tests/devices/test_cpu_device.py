@@ -134,6 +134,27 @@ def test_bits_do_not_depend_on_the_number_of_threads(threads, sleeping):
         np.testing.assert_array_equal(bits(sums), bits(results[0][1]))
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_bits_of_filters_for_each_channel_do_not_depend_on_the_number_of_threads(threads, stride):
+    random = np.random.default_rng(0)
+    x, weight = (
+        cf.tensor(random.standard_normal(shape, np.float32)).requires_grad_()
+        for shape in ((3, 5, 61, 75), (5, 1, 3, 3))
+    )
+
+    def gradients(x, weight):
+        out = cf.conv2d(x, weight, stride=stride, padding=1, groups=5)
+        return (out.detach(), *cf.autograd.grad((out * out).sum(), [x, weight]))
+
+    compiled, results = cf.compile(gradients), []
+    for count in (1, 2, 3, 5):
+        threads(count)
+        results.append([found.numpy().copy() for found in compiled(x, weight)])
+    for found in results[1:]:
+        for one, other in zip(found, results[0], strict=True):
+            np.testing.assert_array_equal(bits(one), bits(other))
+
+
 def test_without_workers_one_thread_runs_all_shares(threads, monkeypatch):
     monkeypatch.setattr("contraflow.devices.cpu.pool.has_workers", lambda: False)
     threads(3)

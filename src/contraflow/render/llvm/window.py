@@ -19,7 +19,7 @@ from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.contraction import ContractionRenderer, Panel, Sides
 from contraflow.render.llvm.panels import DEPTH
 from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
-from contraflow.render.llvm.window_filters import ROWS, SIDE, WindowFilters
+from contraflow.render.llvm.window_filters import ROWS, SIDE, STRIDES, WindowFilters
 from contraflow.render.llvm.window_rows import HEADER, PIECES, WORDS, WindowRows, piece_place
 
 _SIZES = 6  # the first word of the sizes: three operands lie before, with two words each
@@ -211,18 +211,22 @@ class WindowRenderer(ContractionRenderer):
         if self.filters:
             high = code.let(f"icmp sge i64 {places[0][0]}, {ROWS}")
             whole = self._flag(code, f"{columns[0]}, 0", f"{columns[1]}, {sides.n}")
-            near = self._all(code, self._near_windows(code, depths, places), high, whole)
-            filters = self._all(code, along_places, near)
-            along_places = code.let(f"select i1 {near}, i1 false, i1 {along_places}")
             narrow = code.let(f"icmp sle i64 {depths[1][0]}, {self.filters.most_columns}")
-            near = self._all(code, self._near_windows(code, places, depths), narrow)
             # However C is cut, one part adds up all taps, in the order that follows from the sizes.
-            correlates = self._all(code, along_depth, near, self._flag(code, f"{columns[0]}, 0"))
-            along_depth = code.let(f"select i1 {near}, i1 false, i1 {along_depth}")
-            with function.when(filters):
-                self._filter(function, sides, batches, places)
-            with function.when(correlates):
-                self._correlate(function, sides, batches, depths)
+            begins = self._flag(code, f"{columns[0]}, 0")
+            for stride in STRIDES:
+                code = function.code()
+                near = self._near_windows(code, depths, places, stride)
+                near = self._all(code, near, high, whole)
+                filters = self._all(code, along_places, near)
+                along_places = code.let(f"select i1 {near}, i1 false, i1 {along_places}")
+                near = self._all(code, self._near_windows(code, places, depths, stride), narrow)
+                correlates = self._all(code, along_depth, near, begins)
+                along_depth = code.let(f"select i1 {near}, i1 false, i1 {along_depth}")
+                with function.when(filters):
+                    self._filter(function, sides, batches, depths, places, stride)
+                with function.when(correlates):
+                    self._correlate(function, sides, batches, places, depths, stride)
         with function.when(along_places):
             self._list_pieces(function.code(), True, "0", sides.k, "1", self.taps)
             self._sum_taps(function, sides, batches, columns, places[-1])
@@ -233,38 +237,39 @@ class WindowRenderer(ContractionRenderer):
         return code.let(f"select i1 {done}, i64 {batches[1]}, i64 {batches[0]}"), batches[1]
 
     def _near_windows(
-        self, code: CodeStretch, taps: Sequence[tuple[str, str]], places: Sequence[tuple[str, str]]
-    ) -> str:
-        """Whether windows have 3 x 3 elements side by side, and begin one element apart."""
+        self, code: CodeStretch, taps: Sequence[tuple[str, str]],
+        places: Sequence[tuple[str, str]], stride: int,
+    ) -> str:  # fmt: skip
+        """Whether windows have 3 x 3 elements side by side, and begin so many elements apart."""
         (high, line), (wide_, beside) = taps
         (_, step), (_, near) = places
         return self._flag(
-            code, f"{high}, {SIDE}", f"{wide_}, {SIDE}", f"{beside}, 1", f"{near}, 1",
-            f"{line}, {step}",
+            code, f"{high}, {SIDE}", f"{wide_}, {SIDE}", f"{beside}, 1", f"{near}, {stride}",
+            f"{code.integer('mul', line, str(stride))}, {step}",
         )  # fmt: skip
 
     def _filter(
         self, function: FunctionText, sides: Sides, batches: tuple[str, str],
-        places: Sequence[tuple[str, str]],
+        taps: Sequence[tuple[str, str]], places: Sequence[tuple[str, str]], stride: int,
     ) -> None:  # fmt: skip
         """All places of windows of 3 x 3."""
-        (height, pitch), (width, _) = places
+        (_, pitch), ((height, _), (width, _)) = taps[0], places
         with function.loop(*batches, 1) as batch:
             code = function.code()
             a, b, c = self._matrices(code, sides, batch.index)
             code.do(
-                f"call void @{self.name}_filter(ptr {a}, i64 {sides.depth}, ptr {b}, ptr {c}, "
-                f"i64 {pitch}, i64 {height}, i64 {width})"
+                f"call void @{self.name}_filter{stride}(ptr {a}, i64 {sides.depth}, ptr {b}, "
+                f"ptr {c}, i64 {pitch}, i64 {height}, i64 {width})"
             )
 
     def _correlate(
         self, function: FunctionText, sides: Sides, batches: tuple[str, str],
-        depths: Sequence[tuple[str, str]],
+        taps: Sequence[tuple[str, str]], places: Sequence[tuple[str, str]], stride: int,
     ) -> None:  # fmt: skip
         """All taps of windows of 3 x 3: rows of places, or of several images, that add up as many
         vectors as a panel has rows."""
         assert self.filters is not None
-        (height, pitch), (width, _) = depths
+        (_, pitch), ((height, step), (width, _)) = taps[0], places
         code = function.code()
         each = self._units(code, width, self.filters.width)
         lines = code.let(f"and i64 {code.let(f'sdiv i64 {DEPTH}, {each}')}, {-ROWS}")
@@ -278,8 +283,8 @@ class WindowRenderer(ContractionRenderer):
             code = function.code()
             a, b, c = self._matrices(code, sides, batch.index)
             a, b = (
-                self._ahead(code, self._ahead(code, pointer, outer.index, stride), line.index, row)
-                for pointer, stride, row in zip((a, b), sides.apart, (width, pitch))
+                self._ahead(code, self._ahead(code, pointer, outer.index, apart), line.index, row)
+                for pointer, apart, row in zip((a, b), sides.apart, (width, step))
             )
             count, extent = (
                 self._least(code, code.let(f"sub i64 {total}, {index}"), step)
@@ -289,9 +294,9 @@ class WindowRenderer(ContractionRenderer):
             )  # fmt: skip
             first = self._flag(code, f"{code.let(f'or i64 {outer.index}, {line.index}')}, 0")
             code.do(
-                f"call void @{self.name}_correlate(ptr {a}, ptr {b}, ptr {c}, i64 {sides.column}, "
-                f"i64 {pitch}, i64 {extent}, i64 {width}, i64 {count}, i64 {sides.apart[0]}, "
-                f"i64 {sides.apart[1]}, i1 {first})"
+                f"call void @{self.name}_correlate{stride}(ptr {a}, ptr {b}, ptr {c}, "
+                f"i64 {sides.column}, i64 {pitch}, i64 {extent}, i64 {width}, i64 {count}, "
+                f"i64 {sides.apart[0]}, i64 {sides.apart[1]}, i1 {first})"
             )
 
     def _sum_taps(
