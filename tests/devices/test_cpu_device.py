@@ -149,7 +149,9 @@ def test_bits_of_filters_for_each_channel_do_not_depend_on_the_number_of_threads
     compiled, results = cf.compile(gradients), []
     for count in (1, 2, 3, 5):
         threads(count)
-        results.append([found.numpy().copy() for found in compiled(x, weight)])
+        # Of three parts of 9 taps one is empty: it must not add them up beside another.
+        for _ in range(20):
+            results.append([found.numpy().copy() for found in compiled(x, weight)])
     for found in results[1:]:
         for one, other in zip(found, results[0], strict=True):
             np.testing.assert_array_equal(bits(one), bits(other))

@@ -212,8 +212,10 @@ class WindowRenderer(ContractionRenderer):
             high = code.let(f"icmp sge i64 {places[0][0]}, {ROWS}")
             whole = self._flag(code, f"{columns[0]}, 0", f"{columns[1]}, {sides.n}")
             narrow = code.let(f"icmp sle i64 {depths[1][0]}, {self.filters.most_columns}")
-            # However C is cut, one part adds up all taps, in the order that follows from the sizes.
-            begins = self._flag(code, f"{columns[0]}, 0")
+            # However C is cut, one part adds up all taps, in the order that follows from the sizes:
+            # that with the first one. Parts without columns may begin there too.
+            some = code.let(f"icmp sgt i64 {columns[1]}, 0")
+            begins = self._all(code, self._flag(code, f"{columns[0]}, 0"), some)
             for stride in STRIDES:
                 code = function.code()
                 near = self._near_windows(code, depths, places, stride)
