@@ -200,3 +200,11 @@ def test_large_integers_beside_floats(compiled):
     x = cf.tensor([0.5, 1.5])
     there = (cf.compile(compute) if compiled else compute)(x.to("webgpu"), 2**41)
     np.testing.assert_allclose(there.tolist(), compute(x, 2**41).tolist(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [-1e30, 3e9, float("inf")])
+def test_floats_that_become_integers_of_a_fill_are_checked(value, webgpu):
+    for make in (cf.full, cf.compile(lambda *args, **options: cf.full(*args, **options))):
+        with pytest.raises(OverflowError, match=r"full: .* does not fit the 32 bits that int64"):
+            make((2,), value, dtype=cf.int64, device="webgpu")
+    assert cf.full((2,), 1e9, dtype=cf.int64, device="webgpu").tolist() == [1000000000] * 2

@@ -43,6 +43,8 @@ def test_op(op: Op, sample: Sample, webgpu: Any) -> None:
             check(op, sample, here, expected)
         return
     if any(x.dtype is cf.int64 and x.numel() and not fits(x) for x in expected):
+        if op.name in ("full", "integers"):
+            pytest.skip("the functions that apply it check numbers given: test_webgpu_integers.py")
         with pytest.raises(OverflowError, match="does not fit the 32 bits that int64 has"):
             check(op, sample, here, expected)
         return
@@ -137,6 +139,8 @@ def test_op_compiled(op: Op, sample: Sample, webgpu: Any) -> None:
             run("webgpu")
         return
     if any(x.dtype is cf.int64 and x.numel() and not fits(x) for x in expected[0]):
+        if op.name in ("full", "integers"):
+            pytest.skip("the functions that apply it check numbers given: test_webgpu_integers.py")
         with pytest.raises(OverflowError, match="does not fit the 32 bits that int64 has"):
             list(map(cf.Tensor.cpu, run("webgpu")[0]))
         return

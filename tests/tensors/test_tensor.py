@@ -190,8 +190,8 @@ def test_lists_and_arrays_select_along_the_first_dim() -> None:
 
 def test_wrong_arguments_are_refused_by_name() -> None:
     x = cf.ones(2, 3)
-    with refused(TypeError, "reshape: argument 'size' is unknown. It takes x, shape."):
-        x.reshape(size=6)
+    with refused(TypeError, "reshape: argument 'dims' is unknown. It takes x, shape."):
+        x.reshape(dims=6)
     assert x.reshape(shape=6).shape == x.reshape(6).shape == x.reshape((6,)).shape == (6,)
     assert cf.ones(()).transpose(0, -1).shape == ()
     with refused(TypeError, "matmul: expected a tensor, not float."):

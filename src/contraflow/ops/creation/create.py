@@ -159,6 +159,8 @@ def _constant(
         # A symbol that does not fit int64 is never one of a program.
         if not (is_symbol(value) and fits is int64) and value not in _SMALL:
             convert.array_of(op, value, fits)  # or refuses
+    if dtype is int64 and other_devices and isinstance(value, float):
+        _check_bits(op, (value,), device)  # a float that becomes an integer
     params = {"shape": shape_of(op, size), "dtype": dtype}
     t = made(full, (value,), params, device)
     return t.requires_grad_() if requires_grad else t
@@ -367,16 +369,16 @@ def _number(op: str, name: str, value: Any) -> bool | int | float:
     return value
 
 
-def _check_bits(first: Any, last: Any, device: Device | str | None) -> None:
+def _check_bits(op: str, values: tuple[Any, ...], device: Device | str | None) -> None:
     """Refuse integers that the device of creation cannot hold."""
-    for value in (first, last):
-        if -(1 << 31) <= value < 1 << 31:  # which every device holds
+    for value in values:
+        if -(1 << 31) <= value < 1 << 31 or value != value:  # which every device holds
             continue
-        place = devices.find("arange", device)
+        place = devices.find(op, device)
         bits = devices.lookup(str(place)).limits.int64_bits
         if bits < 64:
             raise OverflowError(
-                f"arange: {value} does not fit the {bits} bits that int64 has on {place}. "
+                f"{op}: {value} does not fit the {bits} bits that int64 has on {place}. "
                 "Use dtype=contraflow.float32, or device='cpu'."
             )
 
@@ -400,7 +402,7 @@ def _arange(
     kind = float if floating else int  # the body adds them, and has no mixed dtypes
     start, step = kind(start), kind(step)
     if dtype is int64 and other_devices and count:
-        _check_bits(start, start + step * (count - 1), device)
+        _check_bits("arange", (start, start + step * (count - 1)), device)
     params = {"shape": (count,), "dtype": dtype}
     return finish(made(arange, (start, step), params, device), requires_grad)
 
