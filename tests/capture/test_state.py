@@ -290,6 +290,28 @@ def test_guards_keep_nothing_alive(what: str, mode: str) -> None:
     assert f(argument(0)).shape == (2, 3)
 
 
+def test_guards_keep_no_key_alive(mode: str) -> None:
+    class Key:
+        pass
+
+    key = Key()
+    reference, table = weakref.ref(key), weakref.WeakKeyDictionary({key: 2.0})
+
+    @cf.compile
+    def f(x: cf.Tensor) -> cf.Tensor:
+        held = reference()
+        return x * 0 if held is None else x * table[held]
+
+    for _ in range(4):
+        assert f(cf.ones(1)).item() == 2.0
+    table[key] = 3.0
+    assert [f(cf.ones(1)).item() for _ in range(3)] == [3.0] * 3
+    del key
+    gc.collect()
+    assert reference() is None
+    assert f(cf.ones(1)).item() == 0.0
+
+
 def test_carried_state_keeps_nothing_alive(mode: str) -> None:
     state = {"h": cf.zeros(2, 3)}
 

@@ -11,6 +11,7 @@ import io
 import operator
 import sys
 import types
+import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -115,7 +116,7 @@ class Containers(Attributes):
             self.touch(container)
             return container[key]
         if not issubclass(kind, (list, dict, tuple, deque)):
-            return self._ask(container, place, operator.itemgetter(key))
+            return self._ask(container, place, _item_at(key))
         own: Any = plain_type(kind)
         if type(key) is slice:
             self.touch_all(container)
@@ -553,6 +554,15 @@ class Containers(Attributes):
         kinds = (list, dict)
         if a is not None and b is not None and type(left) in kinds and type(right) in kinds:
             self._add(("apart", id(left), id(right)), Together(a, b, False))
+
+
+def _item_at(key: Any) -> Callable[[Any], Any]:
+    """Reads the item at a key, which is not kept alive: the container may hold it weakly too."""
+    try:
+        reference = weakref.ref(key)
+    except TypeError:  # a text, a number, a tuple
+        return operator.itemgetter(key)
+    return lambda container: container[reference()]
 
 
 def _kind_of_iterator(kind: type) -> str:
