@@ -145,6 +145,8 @@ def _is_aside(frame: types.FrameType | None) -> bool:
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if first is not None and (first is sys.stdout or first is sys.stderr):
             return True
+        if type(first) is str and first == "__path__":  # an import asks a module's `__getattr__`
+            return True
         if code.co_name == "__del__":
             return True
         frame = frame.f_back

@@ -186,6 +186,7 @@ def _import_from(module: Any, name: str) -> Any:
     observer = listening.get(get_ident())
     if observer is None:
         return _found_by_import(module, name)
+    observer.show(module)  # its `__getattr__` runs observed
     try:
         return observer.attribute(module, name)
     except AttributeError:
