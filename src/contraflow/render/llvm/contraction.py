@@ -34,9 +34,6 @@ from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, Lo
 # as registers hold beside a row of B and an element of A, and enough that none waits for another.
 BLOCKS = {16: (8, 4), 32: (8, 6, 4), 64: (8, 8, 8)}
 FEW_REGISTERS = (8, 4)  # the same where a product of integers takes a register of its own
-# So many rows have no block of their own, which LLVM would have to compile: the block that is one
-# row higher repeats the last one.
-REPEATED_ROWS = 5
 STRIP_BYTES = 1 << 18  # of a strip that is packed: a quarter of a second-level cache, or less
 # The same where sums rest in C, so that they take no memory, and vectors have 64 bytes: processors
 # with these have at least 1 MiB of such a cache. The higher a strip, the fewer times panels are
@@ -127,6 +124,7 @@ class ContractionRenderer(SingleRowRenderer):
         if not kernel.accumulate.is_floating_point and vector_bytes < 64:
             self.heights = FEW_REGISTERS
         super().__init__(kernel, name, vector_bytes, self.heights[-1], len(self.heights))
+        self.several_rows = several_rows  # in all matrices
         # Whether matrices of a single row have functions of their own.
         self.single_rows = not (self.converts or several_rows)
         high = self.high_strips or (vector_bytes == 64 and not self.converts)
@@ -151,20 +149,24 @@ class ContractionRenderer(SingleRowRenderer):
     def _shapes(self) -> list[tuple[int, int, bool]]:
         """The rows and vectors of the blocks in their table, and whether they pack.
 
-        With one vector there is one, for any number of rows; with more there is a place for each.
+        With one vector there is one, for any number of rows; with more there is a place for each
+        number. Odd ones have no block of their own, which LLVM would have to compile: the block
+        that is one row higher repeats the last. A single row has one where matrices have no more.
         """
         most, *others = self.heights
         shapes = [(most, 1, False)]
         shapes += [
-            (rows + (rows == REPEATED_ROWS), vectors, False)
+            (1 if rows == 1 and not self.several_rows else rows + rows % 2, vectors, False)
             for vectors, most in enumerate(others, 2)
             for rows in range(1, most + 1)
         ]
         packing = (self.block, self.vectors, True)
         return [*shapes, packing] if self.plain and not self.converts else shapes
 
-    def _repeats(self, rows: int, vectors: int, packs: bool) -> bool:
-        return vectors == 1 or rows == REPEATED_ROWS + 1
+    def _fewest_rows(self, rows: int, vectors: int, packs: bool) -> int:
+        if vectors == 1:
+            return 1
+        return rows - (rows % 2 == 0 and not packs)
 
     # --- arguments -----------------------------------------------------------------------------
 

@@ -187,26 +187,26 @@ class PanelRenderer:
     def _block_name(self, rows: int, vectors: int, packs: bool = False) -> str:
         return f"{self.name}_{'packs' if packs else 'rows'}{rows}x{vectors}"
 
-    def _repeats(self, rows: int, vectors: int, packs: bool) -> bool:
-        """Whether a block takes fewer rows as well, and repeats the last one then."""
-        return not packs
+    def _fewest_rows(self, rows: int, vectors: int, packs: bool) -> int:
+        """The fewest rows that a block takes: it repeats the last one then."""
+        return rows if packs else 1
 
     def _block(self, rows: int, vectors: int, packs: bool = False) -> str:
         """Add rows of A, times rows of B, to what lies at `before`, and write that to sums.
 
         On its way it fetches what lies at `other` and `step` bytes further at each step of k;
-        one that packs writes the rows of B there. There are `rows` rows, or, if it repeats the last
-        one, `count`.
+        one that packs writes the rows of B there. There are `rows` rows, or, where it takes fewer
+        as well, `count`.
         """
         function = FunctionText(
             f"define internal void @{self._block_name(rows, vectors, packs)}{BLOCK_ARGUMENTS} #0"
         )
         code, element = function.code(), memory(self.sum)
         numbers = [str(r) for r in range(rows)]
-        repeats = self._repeats(rows, vectors, packs)
-        if repeats:
+        fewest = self._fewest_rows(rows, vectors, packs)
+        if fewest < rows:
             last = code.let("sub i64 %count, 1")
-            numbers = [self._least(code, last, r) for r in numbers]
+            numbers[fewest:] = [self._least(code, last, r) for r in numbers[fewest:]]
         lines = range(0, vectors * self.width * self.sum.itemsize, LINE)
         starts = [self._row_apart(code, "%a", r, "%am") for r in numbers]
         targets = [self._row_apart(code, "%sums", r, "%pitch") for r in numbers]
@@ -243,7 +243,8 @@ class PanelRenderer:
         for r, (read, target) in enumerate(zip(reads, targets)):
             before = self._read_row(end, read, vectors)
             writes.append((target, list(map(partial(self._add, end), before, sums[vectors * r :]))))
-            if not repeats:  # a row that is repeated must be read before it is written
+            # A row that may be repeated is read by all before one of them writes it.
+            if r < fewest - 1 or fewest == rows:
                 self._write_row(end, *writes.pop())
         for target, totals in writes:
             self._write_row(end, target, totals)
