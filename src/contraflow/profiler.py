@@ -13,14 +13,14 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from functools import partial
 from operator import call
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.errors import bytes_text
 from contraflow.graph.op_node import called
@@ -29,9 +29,12 @@ from contraflow.operation.context import Context, state
 from contraflow.operation.modes import Mode
 from contraflow.operation.op import Op
 from contraflow.spec import Params
-from contraflow.tensors.source_line import UserLine, user_line
+from contraflow.tensors.source_line import UserLine, at, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from contraflow.compiler.plan import Origin
 
 __all__ = ["Averages", "Event", "ProfilerActivity", "profile", "record_function"]
 
@@ -54,6 +57,16 @@ class Event(NamedTuple):
     total: float
     own: float  # without the events inside
     made: int  # bytes of the results
+    op: str = ""  # of a kernel: the op that it is for, as the user called it
+    others: tuple[UserLine, ...] = ()  # of a kernel: further lines whose ops it does
+
+    @property
+    def title(self) -> str:
+        """The name; for a kernel the op and the line."""
+        if not self.op:
+            return self.name
+        more = f" +{len(self.others)}" if self.others else ""
+        return f"{self.op}{at(self.line)}{more}"
 
 
 class Row(NamedTuple):
@@ -203,7 +216,14 @@ class profile(Mode):
     # --- noting ---------------------------------------------------------------------------
 
     @contextmanager
-    def event(self, name: str, kind: str, line: UserLine | None) -> Iterator[list[Any]]:
+    def event(
+        self,
+        name: str,
+        kind: str,
+        line: UserLine | None,
+        op: str = "",
+        others: tuple[UserLine, ...] = (),
+    ) -> Iterator[list[Any]]:
         """Note what a with-block does as an event; it puts its results into the list."""
         line = line or self._lines[-1]  # a kernel belongs to the op that runs it
         self._inside.append(0.0)
@@ -220,9 +240,28 @@ class profile(Mode):
             self._lines.pop()
             self._names.pop()
             made = sum(map(self._follow, results))
-            self.events.append(
-                Event(name, kind, line, start - self._start, total, total - inside, made)
-            )
+            begin, own = start - self._start, total - inside
+            self.events.append(Event(name, kind, line, begin, total, own, made, op, others))
+
+    def program_step(
+        self, name: str, kind: str, origin: Origin
+    ) -> AbstractContextManager[list[Any]]:
+        """Note a with-block as a kernel, or another step, of a program."""
+        return self.event(name, kind, *self._belongs(origin))
+
+    def note_step(self, name: str, kind: str, origin: Origin, start: float, total: float) -> None:
+        """Note such a step that a device has run and timed; it began `start` by Python's clock."""
+        self._inside[-1] += total
+        line, op, others = self._belongs(origin)
+        begin, line = start - self._start, line or self._lines[-1]
+        self.events.append(Event(name, kind, line, begin, total, total, 0, op, others))
+
+    def _belongs(self, origin: Origin) -> tuple[UserLine | None, str, tuple[UserLine, ...]]:
+        """The line, the op and the other lines of a step. One of an op that runs eagerly is for
+        that op, whichever call the program was recorded for."""
+        if self._names[-1]:
+            return self._lines[-1], self._names[-1], ()
+        return origin.line, origin.op, origin.others
 
     def is_part(self, op: Op, name: str) -> bool:
         """Whether an op is part of what is running and has no name that users know."""
@@ -255,19 +294,22 @@ class profile(Mode):
     # --- reading --------------------------------------------------------------------------
 
     def key_averages(self, group_by: str = "name") -> Averages:
-        """The events by name, or by the user's "line"."""
+        """The events by name, or by the user's "line".
+
+        A kernel is named by the op that it is for. Where kernels of a line do ops of other lines
+        too, their time is in the row of the first, which says how many others: `train.py:12 +3`.
+        """
         if group_by not in ("name", "line"):
             raise ValueError(
                 f"key_averages: group_by is {group_by!r}; it must be 'name' or 'line'."
             )
         groups: dict[str, list[Event]] = {}
         for event in self.events:
-            suffix = "" if event.kind in ("op", "user") else f" ({event.kind})"
-            key = f"{event.name}{suffix}" if group_by == "name" else str(event.line or "elsewhere")
+            key = _name_of(event) if group_by == "name" else str(event.line or "elsewhere")
             groups.setdefault(key, []).append(event)
         return Averages(
             Row(
-                name,
+                name if group_by == "name" else _with_others(name, events),
                 len(events),
                 sum(e.total for e in events),
                 sum(e.own for e in events),
@@ -292,9 +334,13 @@ class profile(Mode):
         process, thread = os.getpid(), threading.get_ident()
         rows: list[dict[str, Any]] = [
             {
-                "name": event.name, "cat": event.kind, "ph": "X", "pid": process, "tid": thread,
+                "name": event.title, "cat": event.kind, "ph": "X", "pid": process, "tid": thread,
                 "ts": event.start * 1e6, "dur": event.total * 1e6,
-                "args": {"line": str(event.line or ""), "bytes": event.made},
+                "args": {
+                    "line": str(event.line or ""), "bytes": event.made,
+                    **({"kernel": event.name, "lines": list(map(str, event.others))}
+                       if event.op else {}),
+                },
             }
             for event in self.events
         ]  # fmt: skip
@@ -303,6 +349,20 @@ class profile(Mode):
             for when, live in self.memory
         ]
         Path(path).write_text(json.dumps({"traceEvents": rows, "displayTimeUnit": "ms"}))
+
+
+def _name_of(event: Event) -> str:
+    """The row of an event in a table by names."""
+    if event.kind in ("op", "user"):
+        return event.name
+    op = f"{event.op} " if event.op != event.name and event.op else ""
+    return f"{op}{event.name} ({event.kind})"
+
+
+def _with_others(line: str, events: Sequence[Event]) -> str:
+    """A line, and the number of other lines whose ops its kernels do."""
+    others = {str(other) for event in events for other in event.others} - {line}
+    return f"{line} +{len(others)}" if others else line
 
 
 @contextmanager

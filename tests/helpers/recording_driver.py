@@ -53,6 +53,8 @@ class RecordingDriver:
         self._names: dict[int, str] = {}  # of functions
         self._graphs: dict[int, list[str]] = {}  # the kernels of graphs
         self._captured: list[str] | None = None
+        self._recorded = 0.0
+        self._times: dict[Any, float] = {}  # of events
         # Handles are higher than any size or flag that is passed beside them.
         self._numbers = itertools.count(1 << 62)
 
@@ -173,7 +175,8 @@ class RecordingDriver:
         return self._handle("event")
 
     def _cuEventRecord(self, event, stream):
-        return None
+        self._recorded += 1.5  # milliseconds, for whatever came before
+        self._times[event] = self._recorded
 
     def _cuEventSynchronize(self, event):
         return None
@@ -188,7 +191,7 @@ class RecordingDriver:
         return None
 
     def _cuEventElapsedTime(self, start, end):
-        return (1.5,)
+        return (self._times[end] - self._times[start],)
 
     def _cuModuleLoadData(self, code):
         return self._handle("module")

@@ -26,11 +26,11 @@ from contraflow.compiler.tape import Tape, Value
 from contraflow.devices import names
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, PendingRuns
 from contraflow.devices.run_words import RunWords
-from contraflow.devices.segments import kernel_steps, segments
+from contraflow.devices.segments import kernel_steps, segments, step_event
 from contraflow.dtypes import DType
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.nn.utils import clip_grad
-from contraflow.operation.context import other_devices
+from contraflow.operation.context import other_devices, state
 from contraflow.operation.op import REGISTRY
 from contraflow.render.clike import source, wgsl
 from contraflow.runtime import eager_programs
@@ -284,8 +284,11 @@ class WalledProgram:
             if slot.kind == "temp":
                 stop = slot.offset + slot.numel * slot.dtype.itemsize
                 arrays[i] = arenas[slot.arena][slot.offset : stop].view(slot.dtype.numpy)
+        timeline = state().context.timeline
         for step in self.plan.steps:
-            self._run_step(step, arrays, scalars)
+            noted = timeline and timeline.program_step(*step_event(self.plan, step))
+            with noted or contextlib.nullcontext():
+                self._run_step(step, arrays, scalars)
 
     def _run_step(self, step: Any, arrays: dict[int, np.ndarray], scalars: Sequence[Any]) -> None:
         if isinstance(step, HostStep):

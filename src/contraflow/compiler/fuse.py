@@ -280,7 +280,9 @@ class _Fuser:
         (out,) = self.tape.lines[store].outs
         rest = self._rest(store) if self._assigns(store) else None
         target = Target(OperandPlace(out, layout.offset), layout.strides, rest)
-        self._append(self._layout(product).lower(product, target))
+        use = self._layout(product).lower(product, target)
+        use.does = (product, store)
+        self._append(use)
 
     def _scatter(self, number: int, line: TapeLine) -> None:
         """Sweeps over a copy of the base, or over zeros, in the type that is carried."""

@@ -50,13 +50,17 @@ class OperandPlace(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class KernelUse:
-    """A kernel with what its operands are bound to, and the tape line that errors are blamed on."""
+    """A kernel with what its operands are bound to, and the tape line that errors are blamed on.
+
+    `does` holds the numbers of the tape lines whose work it does, that which names it first.
+    """
 
     call: KernelCall
     places: tuple[OperandPlace, ...]
     line: int
     # For a store into part of a value: the value whose elements fill the rest.
     rest: Value | None = None
+    does: tuple[int, ...] = ()
     loads: set[Value] = field(init=False)  # the values whose elements the kernel reads
     reads: set[Value] = field(init=False)  # the values the step needs
     writes: set[Value] = field(init=False)  # the values it makes
@@ -70,6 +74,7 @@ class KernelUse:
                 if operand.mode in WRITES:
                     self.writes.add(place.value)
         self.reads = self.loads if self.rest is None else {*self.loads, self.rest}
+        self.does = self.does or (self.line,)
 
     @property
     def may_fail(self) -> bool:
@@ -227,6 +232,15 @@ class Group:
         points = numel(self.domain[d] for d in self.inner)
         return may_return(numel(self.domain) // max(points, 1), points)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The lines by number, that which names the kernel first: the last that reduces, or else
+        the last."""
+        found = [visit.number for visit in self.visits]
+        reducing = [visit.number for visit in self.visits if visit.reduced is not None]
+        naming = (reducing or found)[-1]
+        return (naming, *(number for number in found if number != naming))
+
     def storing(self, visit: Visit, layout: View) -> Shape:
         """The strides over the domain with which a result of a line would be stored."""
         if visit.reduced is None:
@@ -266,8 +280,9 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
     kernels, partials = lower_pattern(pattern)
     for elements, dtype in partials:
         naming.target(scope.tape.new(Spec((elements,), dtype)), 0)
-    checks = [None if x.checks is None else group.visits[x.checks] for x in kernels]
-    return [naming.use(x, visit.number if visit else 0) for x, visit in zip(kernels, checks)]
+    does = group.numbers
+    checks = [does[0] if x.checks is None else group.visits[x.checks].number for x in kernels]
+    return [naming.use(x, number, does=does) for x, number in zip(kernels, checks)]
 
 
 def lower_store(
@@ -325,7 +340,9 @@ class Naming:
         """A value to store to, from an offset on."""
         return self._argument(_new(OperandPlace, (v, offset)), self.specs[v].dtype)
 
-    def use(self, lowered: Lowered, line: int, rest: Value | None = None) -> KernelUse:
+    def use(
+        self, lowered: Lowered, line: int, rest: Value | None = None, does: tuple[int, ...] = ()
+    ) -> KernelUse:
         """A kernel with the values that its operand numbers stand for."""
         places = tuple([
             OperandPlace(None)
@@ -335,7 +352,7 @@ class Naming:
             else self.places[x]
             for x in lowered.bindings
         ])  # fmt: skip
-        return KernelUse(lowered.call, places, line, rest)
+        return KernelUse(lowered.call, places, line, rest, does)
 
 
 def _number_dtype(x: bool | int | float) -> DType:

@@ -73,12 +73,14 @@ class Slot:
 
 @dataclass(eq=False, repr=False)
 class KernelStep:
-    """Run a kernel. `line` is the number of the tape line that errors are blamed on."""
+    """Run a kernel. `line` is the number of the tape line that errors are blamed on, `does` those
+    of all lines whose work it does, that which names it first."""
 
     call: KernelCall
     bindings: tuple[Binding, ...]
     line: int = 0
     makes: Set[Value] = frozenset()  # the values of the tape that it writes
+    does: tuple[int, ...] = ()
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -112,6 +114,20 @@ class HostStep:
     params: Params = field(default_factory=dict)
     may_fail = True  # as Python may
 
+    @property
+    def does(self) -> tuple[int, ...]:
+        """The tape line whose work it does."""
+        return (self.line,)
+
+
+class Origin(NamedTuple):
+    """The op that a step does, as the user called it, at which line, and the lines of other ops
+    that the step does too."""
+
+    op: str
+    line: Any
+    others: tuple[Any, ...] = ()
+
 
 @dataclass(eq=False, repr=False)
 class Plan:
@@ -130,6 +146,16 @@ class Plan:
             return problem
         line = self.lines[number]
         return (line if called is None else line._replace(line=called)).blame(problem)
+
+    def origin(self, step: KernelStep | HostStep) -> Origin:
+        """The op and the line that a step is for; a profile asks."""
+        found = [self.lines[number] for number in step.does if number < len(self.lines)]
+        if not found:
+            return Origin("", None)
+        first = found[0]
+        others = {str(x.line): x.line for x in found[1:] if x.line is not None}
+        others.pop(str(first.line), None)
+        return Origin(first.called, first.line, tuple(others.values()))
 
     @property
     def arena_bytes(self) -> int:
@@ -176,11 +202,12 @@ class _Planner:
         self.last_risk = max((i for i, u in enumerate(self.uses) if u and u.may_fail), default=-1)
         # The final contents of an input are a value of their own, made by its copy.
         self.finals: dict[Value, tuple[Value, int]] = {}
+        makers = {v: i for i, x in enumerate(tape.lines) for v in x.outs} if tape.writes else {}
         for target, v in tape.writes.items():
             final = tape.new(tape.specs[target])
             self.finals[target] = (final, len(self.uses))
             make = _fill if v in host else _copy
-            self.uses.append(make(tape, v, final))
+            self.uses.append(make(tape, v, final, makers.get(v, 0)))
         self.lives = self._lives()
 
     def _lives(self) -> dict[Value, tuple[float, float]]:
@@ -337,7 +364,7 @@ class _Planner:
             slots = [b.slot if own else -1 for own, b in zip(memory, bindings)]
             call, kept = join_aliases(call, slots)
             bindings = [bindings[i] for i in kept]
-        return KernelStep(call, tuple(bindings), use.line, use.writes)
+        return KernelStep(call, tuple(bindings), use.line, use.writes, use.does)
 
     def _word(self, place: OperandPlace, dtype: DType) -> int:
         word = place.value

@@ -69,8 +69,12 @@ class TapeLine(NamedTuple):
 
     def blame(self, problem: str) -> str:
         """A problem that an op has found, as one of the op that the user called at a line."""
-        name = self.params.get("subject") or getattr(self.line, "op", None) or self.op.name
-        return f"{name}: {unnamed(problem)}, at {self.line}."
+        return f"{self.params.get('subject') or self.called}: {unnamed(problem)}, at {self.line}."
+
+    @property
+    def called(self) -> str:
+        """The name of the op that the user called at the line, or else of that which is applied."""
+        return getattr(self.line, "op", None) or self.op.name
 
 
 @dataclass(eq=False, repr=False)

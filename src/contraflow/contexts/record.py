@@ -189,6 +189,8 @@ class Recorder(BottomContext):
             self._settle_device(op, inputs)
         current = state()
         line = current.line or user_line(_LIBRARY_FRAMES)
+        if current.deriving is not None:
+            line = current.deriving.gradient_line or line
         operands = tuple([self.read(x, line) for x in inputs])
         region = self._region() if current.region else 0
         values = self.tape.add(op, operands, params, line, region)

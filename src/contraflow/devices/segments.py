@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from contraflow.compiler.plan import HostStep, KernelStep, Plan
+from contraflow.compiler.plan import HostStep, KernelStep, Origin, Plan
 
 
 class KernelRun(NamedTuple):
@@ -29,6 +29,13 @@ class KernelRun(NamedTuple):
 def kernel_steps(plan: Plan) -> list[KernelStep]:
     """All kernels of a plan, in order."""
     return [step for step in plan.steps if isinstance(step, KernelStep)]
+
+
+def step_event(plan: Plan, step: KernelStep | HostStep) -> tuple[str, str, Origin]:
+    """The name, the kind and the origin of a step, as a profile notes it."""
+    if isinstance(step, HostStep):
+        return step.name, "host", plan.origin(step)
+    return step.call.kernel.name, "kernel", plan.origin(step)
 
 
 def segments(plan: Plan) -> Iterator[KernelRun | HostStep]:

@@ -15,7 +15,7 @@ from contraflow.operation.gradient_rules import Backward
 from contraflow.operation.op import Op
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, Node, sequence_numbers
-from contraflow.tensors.source_line import OWNERS, UserCall, UserLine, at, user_call
+from contraflow.tensors.source_line import OWNERS, GradientLine, UserCall, UserLine, at, user_call
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
@@ -115,6 +115,13 @@ class OpNode(Node):
     @property
     def label(self) -> str:
         return part_name(self.op, self.owner)
+
+    @property
+    def gradient_line(self) -> GradientLine | None:
+        if self.code is None:
+            return None
+        called = self.owner or self.op.name
+        return GradientLine(self.code, self.instruction, called if called in OWNERS else None)
 
     @property
     def input_names(self) -> Sequence[str]:

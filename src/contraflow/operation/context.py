@@ -70,11 +70,13 @@ class Context:
         """
         bound, given = node.bound, (node.op, named, node.params, node.input_specs)
         gradients: list[Any]
-        device = device_of(named) if other_devices else None
-        if device is None or device == state().device:
+        current = state()
+        device = (device_of(named) if other_devices else None) or current.device
+        deriving = node if self.is_recording else current.deriving
+        if device == current.device and deriving is current.deriving:
             gradients = bound.run(*given)
         else:
-            with changed(device=device):
+            with changed(device=device, deriving=deriving):
                 gradients = bound.run(*given)
         return gradients
 
@@ -190,7 +192,7 @@ class ThreadState:
 
     __slots__ = (
         "context", "grad", "stopped", "inference", "anomaly", "task", "region", "line",
-        "saved_hooks", "autocast", "device", "nearby",
+        "deriving", "saved_hooks", "autocast", "device", "nearby",
     )  # fmt: skip
 
     def __init__(
@@ -203,13 +205,14 @@ class ThreadState:
         task: Any = None,  # the backward pass that is running
         region: int = 0,  # the checkpointed recomputation that is running, 0 outside
         line: Any = None,  # the user's line, once an outer library call has taken it
+        deriving: Any = None,  # the node whose gradient rules are being recorded
         saved_hooks: tuple[Any, ...] = (),
         autocast: DType | None = None,  # what ops declared for it compute in
         device: str | None = None,  # where tensors are made; None: on the default device
     ) -> None:
         self.context = context
         self.grad, self.stopped, self.inference, self.anomaly = grad, stopped, inference, anomaly
-        self.task, self.region, self.line = task, region, line
+        self.task, self.region, self.line, self.deriving = task, region, line, deriving
         self.saved_hooks, self.autocast, self.device = saved_hooks, autocast, device
         self.nearby: dict[str | None, ThreadState] | None = None  # copies for other devices
 
@@ -233,7 +236,7 @@ class ThreadState:
                 return found
         new = ThreadState(
             self.context, self.grad, self.stopped, self.inference, self.anomaly, self.task,
-            self.region, self.line, self.saved_hooks, self.autocast, self.device,
+            self.region, self.line, self.deriving, self.saved_hooks, self.autocast, self.device,
         )  # fmt: skip
         for name, value in fields.items():
             setattr(new, name, value)

@@ -21,7 +21,14 @@ from contraflow.operation.gradient_rules import Backward
 from contraflow.shapes import Shape
 from contraflow.spec import Spec
 from contraflow.tensors.hooks import Handle
-from contraflow.tensors.source_line import NOWHERE, Instruction, UserLine, at, location
+from contraflow.tensors.source_line import (
+    NOWHERE,
+    GradientLine,
+    Instruction,
+    UserLine,
+    at,
+    location,
+)
 
 if TYPE_CHECKING:
     from contraflow.operation.op import Op
@@ -173,6 +180,11 @@ class Node:
     def line(self) -> UserLine | None:
         """Where the user applied it."""
         return None if self.code is None else UserLine(self.code, self.instruction)
+
+    @property
+    def gradient_line(self) -> GradientLine | None:
+        """The same, for what the rules of the node do."""
+        return None if self.code is None else GradientLine(self.code, self.instruction)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | Tensor | None, int], ...]:

@@ -53,6 +53,18 @@ class UserLine(NamedTuple):
         return str(self.location)
 
 
+class GradientLine(UserLine):
+    """The place of an op, for what its gradient rules do: as a tape has it of a backward pass."""
+
+    __slots__ = ()
+
+    @property
+    def op(self) -> str | None:
+        """The name of that op, and that this is its backward."""
+        name = super().op
+        return None if name is None else f"{name} backward"
+
+
 def at(line: UserLine | None) -> str:
     """Where something happened, for a message."""
     return "" if line is None else f" at {line}"

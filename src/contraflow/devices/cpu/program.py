@@ -36,7 +36,7 @@ from contraflow.devices.cpu.vectors import bytes_for, factors_of, has_several_ro
 from contraflow.devices.failures import IndexOutOfRange
 from contraflow.devices.hazards import barriers
 from contraflow.devices.run_words import WORD, RunWords
-from contraflow.devices.segments import KernelRun, kernel_steps, segments
+from contraflow.devices.segments import KernelRun, kernel_steps, segments, step_event
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.context import state
@@ -182,11 +182,6 @@ _TICKETS = 3  # where they lie in a row
 _FIRST = 2  # where the words of a run begin in the table, after the pointers to errors and scalars
 
 
-def _noted(timeline: Any, name: str, kind: str) -> Any:
-    """A with-block that is an event of the timeline, if there is one."""
-    return nullcontext() if timeline is None else timeline.event(name, kind, None)
-
-
 class _KernelRange:
     """Kernels that run without returning to Python: a range of the table."""
 
@@ -239,7 +234,7 @@ class CpuProgram:
         words = [self._arguments_of(step) for step in kernels]
         self._arguments = (ctypes.c_int64 * sum(map(len, words)))(*chain.from_iterable(words))
         self._table = (ctypes.c_uint64 * (_ROW_WORDS * len(kernels)))()
-        self._kernels = [step.call.kernel for step in kernels]
+        self._kernels = kernels
         runner = pool.source(1 if self._small else config.num_threads)
         entries = _compile([step.call for step in kernels], runner)
         arguments, flags = ctypes.addressof(self._arguments), self._flags(kernels)
@@ -330,7 +325,7 @@ class CpuProgram:
             self._divide(shares)
         for segment in self._segments:
             if isinstance(segment, HostStep):
-                with _noted(timeline, segment.name, "host"), _scratch.nested():
+                with self._noted(timeline, segment), _scratch.nested():
                     self._run_host(segment)
                 continue
             if timeline is not None:
@@ -349,11 +344,17 @@ class CpuProgram:
         for i in range(rows.count):
             row = _KernelRange(rows.first + _ROW_BYTES * i, 1, bases)
             row.share(self._shares)
-            with _noted(timeline, self._kernels[first + i].name, "kernel"):
+            with self._noted(timeline, self._kernels[first + i]):
                 failed = pool.run(row.job, self._shares)
             if failed:
                 return failed
         return 0
+
+    def _noted(self, timeline: Any, step: KernelStep | HostStep) -> Any:
+        """A with-block that is an event of the timeline, if there is one."""
+        if timeline is None:
+            return nullcontext()
+        return timeline.program_step(*step_event(self._plan, step))
 
     def _learn(self, i: int, array: np.ndarray) -> None:
         self._known[i] = _nothing  # until the address is noted

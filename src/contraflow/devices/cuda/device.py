@@ -24,6 +24,7 @@ from contraflow.devices.cuda.products import Products
 from contraflow.devices.cuda.program import CudaProgram
 from contraflow.devices.cuda.runs import CudaRuns
 from contraflow.devices.cuda.shown import ShownNumbers
+from contraflow.devices.cuda.timing import StepTimer
 from contraflow.dtypes import DType, from_numpy
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
@@ -253,6 +254,11 @@ class CudaDevice:
         with self.lock:
             self.driver.enter()  # libraries of products are opened for this GPU
             return CudaProgram(self, plan)
+
+    @cached_property
+    def timer(self) -> StepTimer:
+        """How long steps of programs take."""
+        return StepTimer(self)
 
     @cached_property
     def solver(self) -> matrices.MatrixSolver:

@@ -175,7 +175,8 @@ def with_bias(
     given = (*product.step.bindings[:2], bias)
     if any(_overlap(slots, x.slot, stored.slot, apart) for x in given):
         return None
-    joined = replace(product.step, bindings=(*product.step.bindings[:2], stored))
+    bindings = (*product.step.bindings[:2], stored)
+    joined = replace(product.step, bindings=bindings, does=(*product.step.does, *step.does))
     return product._replace(step=joined, form=form._replace(biased=True), bias=bias)
 
 
@@ -268,9 +269,15 @@ class LaunchedStep(NamedTuple):
     """A step of a plan: functions of C, each of which gives a status, called one after the other;
     none where another step does its work, or there is none."""
 
-    name: str
     calls: Sequence[Callable[[], int]]
-    line: int = 0  # of the tape
+    step: PlanStep | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel, or of the op that a library does."""
+        if isinstance(self.step, HostStep):
+            return self.step.name
+        return "" if self.step is None else self.step.call.kernel.name
 
 
 class StreamLaunches:
@@ -329,7 +336,7 @@ class StreamLaunches:
             geometry = cuda.launch(step.call, variant)
             call = self._arguments.launch(self._device, i, function, geometry)
             calls = [call] if geometry.grid[0] else []
-            launches.append(LaunchedStep(step.call.kernel.name, calls, step.line))
+            launches.append(LaunchedStep(calls, step))
         return launches
 
     def _packed(
@@ -408,14 +415,12 @@ class StreamLaunches:
             launches = []
             for step in self._planned:
                 if isinstance(step, ProductStep):
-                    name = step.step.call.kernel.name
-                    calls = self._multiply(step, key[0])
-                    launches.append(LaunchedStep(name, calls, step.step.line))
+                    launches.append(LaunchedStep(self._multiply(step, key[0]), step.step))
                 elif isinstance(step, HostStep):
                     called = LibraryCall(self._device, step, self._plan, self._address)
-                    launches.append(LaunchedStep(step.name, [called], step.line))
+                    launches.append(LaunchedStep([called], step))
                 else:
-                    launches.append(LaunchedStep("", []) if step is None else next(kernels))
+                    launches.append(LaunchedStep([]) if step is None else next(kernels))
             calls = [call for launch in launches for call in launch.calls]
             found = self._known[key] = launches, calls
         return found
@@ -430,14 +435,15 @@ class StreamLaunches:
 
     def fail(self, call: Callable[[], int], status: int) -> NoReturn:
         """Raise the error of a call that gave a status, with the op and the user's line."""
-        known = [step for launches, _ in self._known.values() for step in launches]
-        step = next(step for step in known if call in step.calls)
+        known = [launched for launches, _ in self._known.values() for launched in launches]
+        launched = next(launched for launched in known if call in launched.calls)
+        assert launched.step is not None
         try:
-            self._device.driver.fail(step.name, status)
+            self._device.driver.fail(launched.name, status)
         except OutOfMemory:
             raise
         except DeviceError as error:
-            blamed = self._plan.blame(step.line, str(error), devices.user_line())
+            blamed = self._plan.blame(launched.step.line, str(error), devices.user_line())
             raise DeviceError(blamed) from error
 
     def mark(self, number: int) -> None:

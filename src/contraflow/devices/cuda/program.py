@@ -7,18 +7,20 @@ buffers lie elsewhere at every call. Ops of eager mode are launched: nearly all 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from contraflow import config
 from contraflow.compiler.plan import Plan
 from contraflow.devices.cuda.graph import CannotRecord, PlanGraph
-from contraflow.devices.cuda.launches import StreamLaunches
+from contraflow.devices.cuda.launches import LaunchedStep, StreamLaunches
 from contraflow.devices.cuda.library_calls import library_steps
 from contraflow.devices.cuda.memory import BufferLoan
 from contraflow.devices.cuda.runs import CALLS, LINE_BITS, OPS
+from contraflow.devices.cuda.timing import MOST_TIMED
 from contraflow.devices.failures import LateFailure
 from contraflow.devices.run_words import RunWords
-from contraflow.devices.segments import kernel_steps
+from contraflow.devices.segments import kernel_steps, step_event
 from contraflow.operation.context import state
 
 if TYPE_CHECKING:
@@ -205,18 +207,31 @@ class CudaProgram:
         self._place(CALLS if is_call else OPS)
         launches.mark(number << LINE_BITS)
         waits = is_call and launches.is_unguarded and self._may_fail
-        for i, (name, calls, _) in enumerate(launches.ready()[0]):
-            for call in calls:
-                if timeline is None:
-                    status = call()
-                else:
-                    with timeline.event(name, "kernel", None):
+        steps = launches.ready()[0]
+        stop = launches.last_risk + 1 if waits else len(steps)
+        for part in (steps[:stop], steps[stop:]):
+            if timeline is None:
+                for step in part:
+                    for call in step.calls:
                         status = call()
-                        device.driver("cuStreamSynchronize", device.stream)
-                if status:
-                    launches.fail(call, status)
-            if waits and i == launches.last_risk:
+                        if status:
+                            launches.fail(call, status)
+            else:
+                self._run_timed(part, timeline)
+            if waits:
                 device.outcomes.wait()
+                waits = False
+
+    def _run_timed(self, launched: Sequence[LaunchedStep], timeline: Any) -> None:
+        """Launch steps, and note how long the GPU took for each."""
+        steps = [each for each in launched if each.calls]
+        for first in range(0, len(steps), MOST_TIMED):
+            part = steps[first : first + MOST_TIMED]
+            times = self._device.timer.run(self._launches, part)
+            end = perf_counter()
+            for each, (start, total) in zip(part, times):
+                assert each.step is not None
+                timeline.note_step(*step_event(self._plan, each.step), end + start, total)
 
     def _made(self, late: LateFailure | None) -> list[BufferLoan]:
         """The memory of the results of an op of eager mode that may fail."""

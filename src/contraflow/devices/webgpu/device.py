@@ -360,6 +360,12 @@ class WebgpuDevice:
             self._submit(lambda: commands)
         return None
 
+    def wait(self) -> None:
+        """Wait for what was queued, whether or not it went well, inside of a call too."""
+        self.enqueue([BufferCopy(self.failure, 0, self._staged(FAILURE), 0, FAILURE)])
+        self.flush()
+        self._read(np.empty(FAILURE, np.uint8))
+
     def synchronize(self) -> None:
         """Wait until everything is done."""
         with self.undisturbed:

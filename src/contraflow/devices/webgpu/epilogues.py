@@ -93,4 +93,5 @@ def _joined(product: KernelStep, step: KernelStep, result: int, keeps: bool) -> 
     call = fused.fused(product.call, step.call, result, keeps)
     others = [binding for i, binding in enumerate(step.bindings) if i != result]
     coordinates = [Binding(0)] * (len(call.kernel.operands) - len(product.bindings) - len(others))
-    return replace(product, call=call, bindings=(*product.bindings, *others, *coordinates))
+    bindings = (*product.bindings, *others, *coordinates)
+    return replace(product, call=call, bindings=bindings, does=(*product.does, *step.does))

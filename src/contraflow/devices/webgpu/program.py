@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.compiler.kernel import WRITES
 from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, StepRefused
-from contraflow.devices.segments import kernel_steps
+from contraflow.devices.segments import kernel_steps, step_event
 from contraflow.devices.webgpu import windows
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
 from contraflow.devices.webgpu.calls import UNIFORM, BufferCopy, Dispatch, QueueItem
@@ -19,6 +19,7 @@ from contraflow.devices.webgpu.epilogues import with_epilogues
 from contraflow.devices.webgpu.runs import FAILURE
 from contraflow.devices.webgpu.windows import ALIGNED
 from contraflow.errors import DeviceError
+from contraflow.operation.context import state
 from contraflow.render.clike import source, wgsl
 from contraflow.render.clike.wgsl import element_bytes
 
@@ -196,21 +197,57 @@ class WebgpuProgram:
             number = 0
             if late is not None and is_call:
                 number = device.outcomes.begin(late, bool(bound.before))
-            if not bound.before:
+            timeline = state().context.timeline
+            if timeline is not None:
+                self._run_noted(bound, base, number if is_call else None, timeline)
+            elif not bound.before:
                 device.enqueue(bound.after, base, self._work)
             elif is_call:
                 device.enqueue(bound.before, base)
                 device.enqueue(device.outcomes.ending(number))
                 device.enqueue(bound.after, base, self._work)
             else:
-                self._run_checked(bound, base)
+                self._run_checked(bound.before, bound.after, base)
 
-    def _run_checked(self, bound: _Bound, base: int) -> None:
+    def _run_checked(
+        self, before: Sequence[QueueItem], after: Sequence[QueueItem], base: int
+    ) -> None:
         """Run an op of eager mode that may find a wrong index, and wait for what it finds."""
-        failed = self.device.run_checked(bound.before, bound.after, base)
+        failed = self.device.run_checked(before, after, base)
         if failed is not None:
             line, index = failed
             raise IndexOutOfRange(index, line)
+
+    def _run_noted(self, bound: _Bound, base: int, number: int | None, timeline: Any) -> None:
+        """Run kernels one at a time, and note for each the time until the host knows that it is
+        done; `number` is that of a compiled call."""
+        device, steps = self.device, iter(self._steps)
+        idle = False
+        for item in bound.before:
+            idle = self._run_item(item, base, steps, timeline, idle)
+        if bound.before and number is None:
+            self._run_checked([], [], base)
+        elif bound.before and number is not None:
+            device.enqueue(device.outcomes.ending(number))
+            idle = False
+        for item in bound.after:
+            idle = self._run_item(item, base, steps, timeline, idle)
+
+    def _run_item(
+        self, item: QueueItem, base: int, steps: Iterator[KernelStep], timeline: Any, idle: bool
+    ) -> bool:
+        """Run a kernel, and note it as the next of the steps; or queue a copy. Whether the device
+        is idle behind that, as it is or is not before."""
+        device = self.device
+        if not isinstance(item, Dispatch):
+            device.enqueue([item], base)
+            return False
+        if not idle:
+            device.wait()
+        with timeline.program_step(*step_event(self.plan, next(steps))):
+            device.enqueue([item], base)
+            device.wait()
+        return True
 
     # --- binding --------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def fit(slots: Sequence[Slot], limit: int) -> bool:
 
 def divided(steps: Sequence[KernelStep], slots: Sequence[Slot], limit: int) -> list[PartStep]:
     """Steps of which each fits windows of so many bytes; they do what the given ones do."""
-    whole = [PartStep(step.call, step.bindings, step.line) for step in steps]
+    whole = [PartStep(step.call, step.bindings, step.line, does=step.does) for step in steps]
     if fit(slots, limit):
         return whole
     return [part for step in whole for part in _parts(step, slots, limit - ALIGNED)]
