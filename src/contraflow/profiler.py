@@ -34,7 +34,7 @@ from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
-    from contraflow.compiler.plan import Origin
+    from contraflow.compiler.plan import StepOrigin
 
 __all__ = ["Averages", "Event", "ProfilerActivity", "profile", "record_function"]
 
@@ -244,19 +244,21 @@ class profile(Mode):
             self.events.append(Event(name, kind, line, begin, total, own, made, op, others))
 
     def program_step(
-        self, name: str, kind: str, origin: Origin
+        self, name: str, kind: str, origin: StepOrigin
     ) -> AbstractContextManager[list[Any]]:
         """Note a with-block as a kernel, or another step, of a program."""
         return self.event(name, kind, *self._belongs(origin))
 
-    def note_step(self, name: str, kind: str, origin: Origin, start: float, total: float) -> None:
+    def note_step(
+        self, name: str, kind: str, origin: StepOrigin, start: float, total: float
+    ) -> None:
         """Note such a step that a device has run and timed; it began `start` by Python's clock."""
         self._inside[-1] += total
         line, op, others = self._belongs(origin)
         begin, line = start - self._start, line or self._lines[-1]
         self.events.append(Event(name, kind, line, begin, total, total, 0, op, others))
 
-    def _belongs(self, origin: Origin) -> tuple[UserLine | None, str, tuple[UserLine, ...]]:
+    def _belongs(self, origin: StepOrigin) -> tuple[UserLine | None, str, tuple[UserLine, ...]]:
         """The line, the op and the other lines of a step. One of an op that runs eagerly is for
         that op, whichever call the program was recorded for."""
         if self._names[-1]:
@@ -297,7 +299,7 @@ class profile(Mode):
         """The events by name, or by the user's "line".
 
         A kernel is named by the op that it is for. Where kernels of a line do ops of other lines
-        too, their time is in the row of the first, which says how many others: `train.py:12 +3`.
+        too, their time is in the row of that line, whose name ends in their number, such as `+3`.
         """
         if group_by not in ("name", "line"):
             raise ValueError(

@@ -120,7 +120,7 @@ class HostStep:
         return (self.line,)
 
 
-class Origin(NamedTuple):
+class StepOrigin(NamedTuple):
     """The op that a step does, as the user called it, at which line, and the lines of other ops
     that the step does too."""
 
@@ -147,15 +147,15 @@ class Plan:
         line = self.lines[number]
         return (line if called is None else line._replace(line=called)).blame(problem)
 
-    def origin(self, step: KernelStep | HostStep) -> Origin:
+    def origin(self, step: KernelStep | HostStep) -> StepOrigin:
         """The op and the line that a step is for; a profile asks."""
         found = [self.lines[number] for number in step.does if number < len(self.lines)]
         if not found:
-            return Origin("", None)
+            return StepOrigin("", None)
         first = found[0]
         others = {str(x.line): x.line for x in found[1:] if x.line is not None}
         others.pop(str(first.line), None)
-        return Origin(first.called, first.line, tuple(others.values()))
+        return StepOrigin(first.called, first.line, tuple(others.values()))
 
     @property
     def arena_bytes(self) -> int:

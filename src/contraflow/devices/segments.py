@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from contraflow.compiler.plan import HostStep, KernelStep, Origin, Plan
+from contraflow.compiler.plan import HostStep, KernelStep, Plan, StepOrigin
 
 
 class KernelRun(NamedTuple):
@@ -31,7 +31,7 @@ def kernel_steps(plan: Plan) -> list[KernelStep]:
     return [step for step in plan.steps if isinstance(step, KernelStep)]
 
 
-def step_event(plan: Plan, step: KernelStep | HostStep) -> tuple[str, str, Origin]:
+def step_event(plan: Plan, step: KernelStep | HostStep) -> tuple[str, str, StepOrigin]:
     """The name, the kind and the origin of a step, as a profile notes it."""
     if isinstance(step, HostStep):
         return step.name, "host", plan.origin(step)
