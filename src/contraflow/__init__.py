@@ -57,6 +57,7 @@ from contraflow.errors import (
     GradientError,
     GradientShapeError,
     NotScalarError,
+    OutOfMemoryError,
     OverwrittenError,
 )
 from contraflow.names import missing as _missing
@@ -115,7 +116,6 @@ _LATER_FROM = {
     "autograd.checkpoint": "checkpoint checkpoint_sequential is_recomputing",
     "autograd.drawing": "draw",
     "dtypes": "can_cast finfo iinfo promote_types",
-    "devices.cuda.driver": "OutOfMemoryError=OutOfMemory",
     "func": "vmap",
     "futures": "Future",
     "fx": "SymBool SymFloat SymInt sym_float sym_int sym_max sym_min sym_not",
@@ -208,6 +208,7 @@ __all__ = [
     "GradientError",
     "GradientShapeError",
     "NotScalarError",
+    "OutOfMemoryError",
     "OverwrittenError",
     "Tensor",
     "__version__",

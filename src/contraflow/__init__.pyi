@@ -42,6 +42,7 @@ from contraflow.errors import DeviceError as DeviceError
 from contraflow.errors import GradientError as GradientError
 from contraflow.errors import GradientShapeError as GradientShapeError
 from contraflow.errors import NotScalarError as NotScalarError
+from contraflow.errors import OutOfMemoryError as OutOfMemoryError
 from contraflow.errors import OverwrittenError as OverwrittenError
 from contraflow.ops.creation.create import as_tensor as as_tensor
 from contraflow.ops.creation.create import empty as empty
@@ -79,7 +80,6 @@ from contraflow.tensors.printing import printoptions as printoptions
 from contraflow.tensors.printing import set_printoptions as set_printoptions
 from contraflow.futures import Future as Future
 from contraflow.amp.grad_scaler import GradScaler as GradScaler
-from contraflow.devices.cuda.driver import OutOfMemory as OutOfMemoryError
 from contraflow.shapes import Sizes as Size
 from contraflow.fx import SymBool as SymBool
 from contraflow.fx import SymFloat as SymFloat

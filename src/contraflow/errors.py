@@ -150,6 +150,20 @@ class DeviceError(RuntimeError):
     """
 
 
+class OutOfMemoryError(DeviceError):
+    """A device has no memory left for what was asked.
+
+    >>> import contraflow as cf
+    >>> def squared(x):  # [n, i], in two parts where one does not fit
+    ...     try:
+    ...         return x @ x.T
+    ...     except cf.OutOfMemoryError:
+    ...         return cf.cat([part @ x.T for part in x.chunk(2)])
+    >>> squared(cf.ones(4, 3)).shape
+    (4, 4)
+    """
+
+
 def host_only(op: str, line: object = None) -> DeviceError:
     """The error for an op that has no kernel on the device of its inputs."""
     where = "" if line is None else f", at {line}"

@@ -12,7 +12,6 @@ import contraflow as cf
 from contraflow import config
 from contraflow.capture.rewriting import library
 from contraflow.devices.webgpu import adapters, program
-from contraflow.devices.webgpu.adapters import WebgpuMemoryError
 from contraflow.devices.webgpu.device import WebgpuDevice
 
 LOST = (
@@ -112,7 +111,7 @@ def test_memory_that_is_not_used_makes_room(webgpu, monkeypatch):
 
     def buffer(nbytes: int, usage: int) -> Any:
         if failures:
-            raise WebgpuMemoryError(f"out of memory {failures.pop()}")
+            raise cf.OutOfMemoryError(f"out of memory {failures.pop()}")
         return create(nbytes, usage)
 
     monkeypatch.setattr(webgpu.calls, "buffer", buffer)
@@ -188,7 +187,7 @@ def test_a_read_that_finds_no_memory_can_be_made_again(webgpu, monkeypatch):
     monkeypatch.setattr(webgpu, "_staging_bytes", 0)
 
     def buffer(nbytes: int, usage: int) -> Any:
-        raise WebgpuMemoryError("webgpu: out of memory")
+        raise cf.OutOfMemoryError("webgpu: out of memory")
 
     with monkeypatch.context() as patch:
         patch.setattr(webgpu.calls, "buffer", buffer)
@@ -223,7 +222,7 @@ def test_an_output_that_finds_no_memory_after_a_reset_is_made_later(lost, monkey
     x = cf.ones(1000, device="webgpu")
 
     def create(nbytes: int) -> Any:
-        raise WebgpuMemoryError("webgpu: out of memory")
+        raise cf.OutOfMemoryError("webgpu: out of memory")
 
     with monkeypatch.context() as patch:
         patch.setattr(lost.pool, "_create", create)

@@ -50,6 +50,7 @@ class RecordingDriver:
         self._owner: dict[Any, int] = {}  # of handles, and of memory
         self._memory: dict[int, Any] = {}
         self._held = [0, 0]
+        self._reserved = [0, 0]  # what the pool of a GPU has of the driver
         self._names: dict[int, str] = {}  # of functions
         self._graphs: dict[int, list[str]] = {}  # the kernels of graphs
         self._captured: list[str] | None = None
@@ -114,7 +115,7 @@ class RecordingDriver:
         return (status.name.encode(),)
 
     def _cuMemGetInfo(self):
-        return self.total - self._held[self._local.gpu], self.total
+        return self.total - self._reserved[self._local.gpu], self.total
 
     # --- memory ---------------------------------------------------------------------------
 
@@ -132,17 +133,20 @@ class RecordingDriver:
         return None
 
     def _cuMemPoolGetAttribute(self, pool, which):
-        return (self._held[self._local.gpu],)
+        return (self._reserved[self._local.gpu],)
 
     def _cuMemPoolTrimTo(self, pool, size):
-        return None
+        self._reserved[self._local.gpu] = max(self._held[self._local.gpu], size)
 
     def _cuMemAllocFromPoolAsync(self, size, pool, stream):
         gpu = self._local.gpu
         if self._held[gpu] + size > self.total:
+            # The driver reserves what it finds before it gives up, and keeps that.
+            self._reserved[gpu] = self.total
             return CUresult.CUDA_ERROR_OUT_OF_MEMORY
         pointer = self._take(size)
         self._held[gpu] += size
+        self._reserved[gpu] = max(self._reserved[gpu], self._held[gpu])
         self._owner[pointer] = gpu
         self._memory[pointer].taken = size
         return (pointer,)

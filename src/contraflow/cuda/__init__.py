@@ -11,7 +11,7 @@ from contraflow.devices.cuda.events import CudaEvent as Event
 from contraflow.devices.cuda.events import CudaStream as Stream
 from contraflow.devices.cuda.events import GpuLike, opened
 from contraflow.dtypes import TENSOR_NAMES
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, OutOfMemoryError
 from contraflow.names import getter, without_objects
 from contraflow.tensors.generator import manual_seed as _manual_seed
 
@@ -208,12 +208,9 @@ def empty_cache(device: GpuLike = None) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Mixed precision, types of tensors, and the error of a GPU without memory, imported when they
-    are asked for."""
+    """Mixed precision, and types of tensors, imported when they are asked for."""
     if name == "amp":
         return threads.imported("contraflow.cuda.amp")
-    if name == "OutOfMemoryError":
-        return _driver_module().OutOfMemory
     if name.removesuffix("Tensor") in TENSOR_NAMES and name.endswith("Tensor"):
         return threads.imported("contraflow.tensors.typed").CUDA_TENSOR_TYPES[name]
     return getter(__name__)(name)

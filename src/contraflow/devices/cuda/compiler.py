@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from contraflow import threads
 from contraflow.compiler.kernel import Kernel
 from contraflow.devices import cache
-from contraflow.devices.cuda.driver import INSTALL, Driver, OutOfMemory, bindings
-from contraflow.errors import DeviceError
+from contraflow.devices.cuda.driver import INSTALL, Driver, bindings
+from contraflow.errors import DeviceError, OutOfMemoryError
 from contraflow.render.clike import cuda
 
 FORMAT = "contraflow-cuda-1"  # changes when the options of code generation do
@@ -94,7 +94,7 @@ class Kernels:
             try:
                 module = self._driver("cuModuleLoadData", codes[identity])
                 function = self._driver("cuModuleGetFunction", module, text.name.encode())
-            except OutOfMemory:
+            except OutOfMemoryError:
                 raise
             except DeviceError as error:
                 raise RejectedKernel(f"{text.name}: {error}", identity) from error

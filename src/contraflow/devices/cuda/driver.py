@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from contraflow import devices
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, OutOfMemoryError
 
 INSTALL = "pip install 'contraflow[cuda]'"
 OLDEST_DRIVER = "580"  # the first for CUDA 13
@@ -41,22 +41,6 @@ def _forget() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
-
-
-class OutOfMemory(DeviceError):
-    """The GPU has no memory left for what was asked.
-
-    It is `contraflow.OutOfMemoryError`, and a DeviceError.
-
-    >>> import contraflow as cf
-    >>> def halved(x):  # [n, i], in two parts where one does not fit
-    ...     try:
-    ...         return x @ x.T
-    ...     except cf.OutOfMemoryError:
-    ...         return cf.cat([part @ x.T for part in x.chunk(2)])
-    >>> halved(cf.ones(4, 3)).shape
-    (4, 4)
-    """
 
 
 def bindings(name: str = "driver") -> Any:
@@ -159,7 +143,7 @@ class Driver:
                 "; the GPU is lost to this process, which has to be started again, and tensors on "
                 "the cpu are as they were"
             )
-        raise (OutOfMemory if status == _OUT_OF_MEMORY else DeviceError)(f"{text}.")
+        raise (OutOfMemoryError if status == _OUT_OF_MEMORY else DeviceError)(f"{text}.")
 
     def quick(self, name: str) -> Callable[..., int]:
         """A call of the driver that gives its status alone, without what `cuda.bindings` adds: for

@@ -13,7 +13,6 @@ from contraflow import config, devices
 from contraflow.compiler.kernel import Contraction, Loops
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cuda.compiler import RejectedKernel, text_of
-from contraflow.devices.cuda.driver import OutOfMemory
 from contraflow.devices.cuda.library_calls import LibraryCall
 from contraflow.devices.cuda.products import (
     ALIGNED,
@@ -22,7 +21,7 @@ from contraflow.devices.cuda.products import (
     form_of,
 )
 from contraflow.devices.run_words import WORD, RunWords
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, OutOfMemoryError
 from contraflow.render.clike import cuda, source
 
 if TYPE_CHECKING:
@@ -440,7 +439,7 @@ class StreamLaunches:
         assert launched.step is not None
         try:
             self._device.driver.fail(launched.name, status)
-        except OutOfMemory:
+        except OutOfMemoryError:
             raise
         except DeviceError as error:
             blamed = self._plan.blame(launched.step.line, str(error), devices.user_line())

@@ -10,10 +10,10 @@ import numpy as np
 from contraflow import devices
 from contraflow.compiler.plan import HostStep, Plan
 from contraflow.devices.cuda import matrices
-from contraflow.devices.cuda.driver import INSTALL, OutOfMemory
+from contraflow.devices.cuda.driver import INSTALL
 from contraflow.devices.cuda.memory import CudaBuffer
 from contraflow.devices.failures import StepRefused
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
@@ -49,7 +49,7 @@ class LibraryCall:
             with device.arena_in_use():
                 if all(x.size for x in inputs):
                     found = device.solver.run(step.name, inputs, step.params)
-        except OutOfMemory:
+        except OutOfMemoryError:
             raise
         except DeviceError as error:
             blamed = self._plan.blame(step.line, str(error), devices.user_line())

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from contraflow import devices
-from contraflow.devices.cuda.driver import Driver, OutOfMemory
+from contraflow.devices.cuda.driver import Driver
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError
+from contraflow.errors import OutOfMemoryError
 from contraflow.shapes import Shape
 
 GRAIN = 512  # bytes: the sizes and addresses of pieces are multiples of it
@@ -134,12 +134,13 @@ class Memory:
             return kept.pop()
         try:
             return self._from_pool(size)
-        except OutOfMemory:
+        except OutOfMemoryError:
             self.release()
         try:
             return self._from_pool(size)
-        except OutOfMemory as error:
-            raise DeviceError(self._shortage(size)) from error
+        except OutOfMemoryError as error:
+            self.release()  # the driver keeps what it reserved for a request that failed
+            raise OutOfMemoryError(self._shortage(size)) from error
 
     def _from_pool(self, size: int) -> int:
         return int(self._driver("cuMemAllocFromPoolAsync", size, self._pool, self._stream))

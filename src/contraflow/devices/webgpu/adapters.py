@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from contraflow import config, devices
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, OutOfMemoryError
 from contraflow.render.clike import source, wgsl
 
 try:
@@ -118,7 +118,7 @@ def told(function: Callable[..., T], *args: Any, **options: Any) -> T:
     try:
         return function(*args, **options)
     except wgpu.GPUOutOfMemoryError as error:
-        raise WebgpuMemoryError(str(error)) from error
+        raise OutOfMemoryError(str(error)) from error
     except (wgpu.GPUError, RuntimeError) as error:
         text = str(error)
         if "lost" in text:
@@ -127,10 +127,6 @@ def told(function: Callable[..., T], *args: Any, **options: Any) -> T:
             f"webgpu: {text} This is a fault of contraflow or of the driver: please report it, "
             "with what contraflow.show_config() says."
         ) from error
-
-
-class WebgpuMemoryError(DeviceError):
-    """The adapter has no memory left for a buffer."""
 
 
 class DeviceLost(DeviceError):

@@ -18,7 +18,7 @@ from contraflow import config, threads
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.compiler.plan import Plan
 from contraflow.devices.webgpu import adapters, raw_calls, windows
-from contraflow.devices.webgpu.adapters import DeviceLost, WebgpuMemoryError
+from contraflow.devices.webgpu.adapters import DeviceLost
 from contraflow.devices.webgpu.buffers import (
     SPAN,
     WORD,
@@ -41,7 +41,7 @@ from contraflow.devices.webgpu.program import SCALAR_BYTES, WebgpuProgram
 from contraflow.devices.webgpu.raw_calls import RawCalls
 from contraflow.devices.webgpu.runs import FAILURE, WebgpuRuns, whole_words
 from contraflow.dtypes import DType, bool_, float16, float32, from_numpy, int32, int64, uint32
-from contraflow.errors import DeviceError
+from contraflow.errors import DeviceError, OutOfMemoryError
 from contraflow.render.clike import wgsl
 from contraflow.shapes import Shape, numel
 
@@ -134,12 +134,12 @@ class WebgpuDevice:
         self.check()
         try:
             return self._guarded(self.calls.buffer, nbytes, STORAGE)
-        except WebgpuMemoryError:
+        except OutOfMemoryError:
             self.release_unused()
         try:
             return self._guarded(self.calls.buffer, nbytes, STORAGE)
-        except WebgpuMemoryError as error:
-            raise WebgpuMemoryError(
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(
                 f"webgpu: {self.description} has no memory left for a buffer of {nbytes:,} bytes; "
                 f"tensors have {self.pool.reserved - self.pool.idle_bytes:,}. Use smaller batches, "
                 "or let go of tensors that are not needed."
