@@ -234,8 +234,6 @@ def can_cast(from_: DType, to: DType) -> bool:
     """
     for given in (from_, to):
         _check_dtype("can_cast", given)
-    if from_.category == to.category == INT and from_.is_signed and not to.is_signed:
-        return False
     return from_.category <= to.category
 
 

@@ -44,7 +44,8 @@ def test_dtypes_are_promoted_as_functions() -> None:
     assert cf.result_type(cf.ones(2, dtype=cf.float16), cf.tensor(1.0)) is cf.float16
     assert cf.can_cast(cf.int64, cf.float16)
     assert not cf.can_cast(cf.float32, cf.int64)
-    assert not cf.can_cast(cf.int8, cf.uint8)
+    assert cf.can_cast(cf.int8, cf.uint8)
+    assert not cf.can_cast(cf.uint8, cf.bool)
     with pytest.raises(TypeError, match="result_type: str is neither a tensor nor a number"):
         cf.result_type("x", 1)
 

@@ -348,3 +348,49 @@ def test_numbers_are_arguments_of_kernels() -> None:
     ):
         assert kernel(call.format(0.125)) == kernel(call.format(0.375))
     assert kernel("leaky_relu(%0, 0.125)") != kernel("elu(%0, 0.125)")
+
+
+MIXED: list[tuple[Any, Any, Any, Any]] = [
+    # what is called, its inputs, and the dtype to which they are promoted
+    (cf.hypot, cf.tensor([3, 3]), cf.tensor([4.0, 4.0]), cf.float32),
+    (cf.hypot, cf.tensor([3.0, 3.0], dtype=cf.float16), cf.tensor([4, 4]), cf.float16),
+    (cf.logaddexp, cf.tensor([True, False]), cf.tensor([4.0, 4.0]), cf.float32),
+    (cf.logaddexp2, cf.tensor([1, 2]), cf.tensor([4.0, 4.0]), cf.float32),
+    (cf.remainder, cf.tensor([3.5, 4.5]), cf.tensor([True, True]), cf.float32),
+    (cf.remainder, cf.tensor([True, False]), 3, cf.int64),
+    (cf.floor_divide, cf.tensor([7, -7], dtype=cf.int8), cf.tensor([True, True]), cf.int8),
+    (cf.fmod, cf.tensor([True, False]), cf.tensor([2.0, 3.0]), cf.float32),
+    (cf.gcd, cf.tensor([4, 6], dtype=cf.int16), cf.tensor([True, False]), cf.int16),
+    (cf.lcm, cf.tensor([True, True]), cf.tensor([4, 6]), cf.int64),
+]
+
+
+@pytest.mark.parametrize(("call", "a", "b", "dtype"), MIXED)
+def test_inputs_are_promoted_before_their_dtype_is_judged(
+    call: Any, a: Any, b: Any, dtype: Any
+) -> None:
+    cast = [x.to(dtype) if isinstance(x, cf.Tensor) else x for x in (a, b)]
+    expected = call(*cast)
+    for got in (call(a, b), cf.compile(lambda a, b: call(a, b))(a, b)):
+        assert got.dtype is dtype
+        np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-3)
+
+
+def test_ldexp_keeps_the_dtype_of_a_half() -> None:
+    x, n = cf.tensor([2.0**-12, 1.0], dtype=cf.float16), cf.tensor([20, 3])
+    for call in (cf.ldexp, cf.compile(lambda x, n: cf.ldexp(x, n))):
+        out = call(x, n)
+        assert out.dtype is cf.float16
+        assert out.tolist() == [256.0, 8.0]  # though 2**20 is no float16
+    assert cf.ldexp(cf.tensor([1, 2]), n).dtype is cf.float32
+
+
+@pytest.mark.parametrize("dtype", [cf.float32, cf.float64, cf.float16])
+@pytest.mark.parametrize("name", ["i1", "i1e"])
+def test_gradients_of_bessel_functions_beside_zero(name: str, dtype: Any) -> None:
+    def gradient(x: Any) -> Any:
+        return cf.autograd.grad(getattr(cf.special, name)(x).sum(), x)[0]
+
+    # Subnormal numbers: 1 / x is infinite, and I1(x) may be 0.
+    x = cf.tensor([5e-324, 1e-45, -1e-40, 1e-20, 0.0], dtype=dtype, requires_grad=True)
+    assert gradient(x).tolist() == cf.compile(gradient)(x).tolist() == [0.5] * 5

@@ -306,3 +306,13 @@ def test_products_of_integers() -> None:
     assert cf.compile(lambda a: a @ a)(a).tolist() == (a @ a).tolist() == [[7, 10], [15, 22]]
     with pytest.raises(TypeError, match="are bool"):
         (a > 1) @ (a > 1)
+
+
+def test_mode_of_no_rows() -> None:
+    for shape, dim, expected in (((0, 4), -1, (0,)), ((2, 3, 0), 1, (2, 0))):
+        values, indices = cf.mode(cf.zeros(shape), dim)
+        assert values.shape == indices.shape == expected
+        assert indices.dtype is cf.int64
+    assert cf.mode(cf.zeros(0, 4), 1, keepdim=True)[0].shape == (0, 1)
+    with pytest.raises(ValueError, match=r"mode: float32\[0, 4\] has no elements along dim 0"):
+        cf.mode(cf.zeros(0, 4), 0)

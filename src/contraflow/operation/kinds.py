@@ -99,10 +99,15 @@ _CATEGORIES = {dtypes.BOOL: "bool", dtypes.INT: "integer", dtypes.FLOAT: "floati
 
 
 def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> None:
-    """Refuse tensors, and floats, of a category that the op does not take."""
-    for x in inputs:
-        dtype = x.dtype if isinstance(x, Spec) else dtypes.of_number(x)
-        if dtype.category not in takes and (isinstance(x, Spec) or dtype.is_floating_point):
+    """Refuse inputs of categories that the op does not take, by the dtype they are promoted to.
+
+    An op with `each` refuses any tensor of such a category, whatever stands beside it.
+    """
+    given = [x.dtype if isinstance(x, Spec) else dtypes.of_number(x) for x in inputs]
+    highest = max(dtype.category for dtype in given)
+    for x, dtype in zip(inputs, given):
+        judged = isinstance(x, Spec) if op.extra.get("each") else dtype.category == highest
+        if judged and dtype.category not in takes:
             if tuple(takes) == (dtypes.FLOAT,):
                 raise TypeError(f"{op.name}: {x} is not floating-point. Use x.float().")
             names = " and ".join(_CATEGORIES[category] for category in takes)
@@ -110,10 +115,14 @@ def _check_categories(op: Op, inputs: Sequence[Given], takes: Sequence[int]) -> 
 
 
 class Elementwise(Kind):
-    """Scalars to a scalar, broadcasting. `takes` may name the categories of dtypes it accepts."""
+    """Scalars to a scalar, broadcasting.
+
+    `takes` may name the categories of dtypes that it computes in, and `each` says that every tensor
+    must be of one of them before promotion.
+    """
 
     required = ("ref",)
-    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes")
+    optional = (*Kind.optional, "domain", "avoid", "sample_dtype", "takes", "each")
 
     name = "elementwise"
     lowering = "map"

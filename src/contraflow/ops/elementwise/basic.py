@@ -78,6 +78,7 @@ def scaled(name: str, a: Any, b: Any, alpha: Any) -> Any:
         Failure((_MASK, 1), {}, TypeError, "sub: bool[3, 4] is bool; it takes integer and"),
     ),
     takes=(INT, FLOAT),
+    each=True,  # PyTorch refuses a mask beside numbers here, and nowhere else
     inplace=True,
     aliases=("subtract",),
     operators=("__sub__", "__rsub__"),

@@ -16,7 +16,7 @@ from contraflow.expressions import elementary as m
 from contraflow.expressions import expression as s
 from contraflow.operation.kinds import elementwise
 from contraflow.operation.samples import Array, Sample
-from contraflow.ops.elementwise.basic import reciprocal, sign, where
+from contraflow.ops.elementwise.basic import abs_, reciprocal, sign, where
 from contraflow.tensors.tensor import Tensor
 
 # Computed with mpmath: of exp(-x) I0(x) and exp(-x) I1(x) / x in x / 4 - 1, and of
@@ -129,8 +129,9 @@ def _samples() -> Any:
 
 
 def _ratio(value: Tensor, x: Tensor) -> Tensor:
-    """value / x, of an I1: a half at 0."""
-    out: Tensor = where(x == 0, 0.5, value * reciprocal(where(x == 0, 1.0, x)))
+    """value / x, of an I1: a half beside 0, where 1 / x may be infinite and value be 0."""
+    small = abs_(x) <= 1e-10  # the next term is x**2 / 16
+    out: Tensor = where(small, 0.5, value * reciprocal(where(small, 1.0, x)))
     return out
 
 

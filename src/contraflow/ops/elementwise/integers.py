@@ -209,8 +209,8 @@ def remainder(a, b):
 
 def _common(name: str, numpy: Any, doc: str) -> Any:
     def types(inputs: Any, params: Any) -> Any:
-        categories = [x.dtype.category for x in inputs if isinstance(x, Spec)]
-        if any(c != INT for c in categories):
+        given = (x.dtype if isinstance(x, Spec) else dtypes.of_number(x) for x in inputs)
+        if max(dtype.category for dtype in given) != INT:
             raise TypeError(f"{name}: {inputs[0]} and {inputs[1]} must be integers.")
         return promoted(inputs, params)
 

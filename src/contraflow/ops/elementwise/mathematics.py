@@ -184,8 +184,13 @@ def xlog1py(a, b):
     inplace=True,
 )
 def ldexp(a, b):
-    """a times 2 to the power b."""
-    return a * (exp2(b) if isinstance(b, Tensor) else 2.0**b)
+    """a times 2 to the power b, in the dtype of a if only a is a float."""
+    if not isinstance(b, Tensor):
+        return a * 2.0**b
+    out = a * exp2(b)  # integers give float32, which has powers that halves lack
+    if isinstance(a, Tensor) and a.is_floating_point() and not b.is_floating_point():
+        return out.to(a.dtype)
+    return out
 
 
 # --- the error and gamma functions -------------------------------------------------------------

@@ -245,8 +245,11 @@ def _mode_ref(x: np.ndarray, dim: int, keepdim: bool) -> Any:
         values, counts = np.unique(row, return_counts=True)
         return int(np.flatnonzero(row == values[np.argmax(counts)])[-1])
 
-    at = np.apply_along_axis(last_of_most, dim, x)
-    at = np.expand_dims(at.astype(np.int64), dim)
+    if not x.size:  # which apply_along_axis refuses
+        at = np.zeros(np.delete(x.shape, dim), np.int64)
+    else:
+        at = np.apply_along_axis(last_of_most, dim, x).astype(np.int64)
+    at = np.expand_dims(at, dim)
     values = np.take_along_axis(x, at, dim)
     return (values, at) if keepdim else (values.squeeze(dim), at.squeeze(dim))
 
