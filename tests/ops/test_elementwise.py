@@ -394,3 +394,10 @@ def test_gradients_of_bessel_functions_beside_zero(name: str, dtype: Any) -> Non
     # Subnormal numbers: 1 / x is infinite, and I1(x) may be 0.
     x = cf.tensor([5e-324, 1e-45, -1e-40, 1e-20, 0.0], dtype=dtype, requires_grad=True)
     assert gradient(x).tolist() == cf.compile(gradient)(x).tolist() == [0.5] * 5
+
+
+def test_powers_of_masks() -> None:
+    a, b = cf.tensor([True, True, False, False]), cf.tensor([True, False, True, False])
+    for call in (cf.pow, cf.compile(lambda a, b: cf.pow(a, b))):
+        assert call(a, b).tolist() == [True, True, False, True]
+    assert cf.compile(lambda a: a**True)(a).tolist() == (a**True).tolist() == a.tolist()

@@ -156,6 +156,8 @@ def _div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
 )
 def pow_(a, exponent):
     """a to the power of the exponent."""
+    if a.dtype is dtypes.bool_:
+        return a | s.eq(exponent, False)
     return s.pow_(a, exponent)
 
 
