@@ -541,3 +541,11 @@ def test_a_nan_under_anomaly_mode() -> None:
             (w - 5.0).log()
     assert runs == []
     assert not cf.autograd.is_anomaly_enabled()
+
+
+def test_requires_grad_is_a_bool() -> None:
+    x = cf.ones(2)
+    for wrong in (7, 1.0, "yes", None):
+        with pytest.raises(TypeError, match=rf"requires_grad_: {wrong!r} is not a bool\."):
+            x.requires_grad = wrong
+    assert x.requires_grad is False

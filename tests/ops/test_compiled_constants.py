@@ -302,3 +302,45 @@ def test_arithmetic_among_constants_rounds_as_in_eager(number: float | None) -> 
         for _ in range(2):
             for a, b in zip(compiled(*given, number), expected):
                 assert np.isnan(b.array).all() or a.array.tobytes() == b.array.tobytes(), names
+
+
+# --- constants of no elements ---------------------------------------------------------------------
+
+
+def _none(*shape: int) -> Tensor:
+    return cf.zeros(shape, dtype=cf.int64)
+
+
+NOWHERE: dict[str, Callable[[Tensor], Tensor]] = {
+    "index_select": lambda x: x.index_select(0, _none(0)),
+    "and its sum": lambda x: x.index_select(0, _none(0)).sum(0),
+    "and a sum beside": lambda x: cf.cat([x, x])[_none(0)].sum() + x.sum(),
+    "gather": lambda x: x.gather(0, _none(0, 3)),
+    "take": lambda x: x.take(_none(0)),
+    "embedding": lambda x: F.embedding(_none(0), x),
+    "scatter_add": lambda x: x.scatter_add(0, _none(0, 3), cf.zeros(0, 3)),
+    "index_add": lambda x: x.index_add(0, _none(0), cf.zeros(0, 3)),
+    "index_put": lambda x: x.index_put((_none(0),), cf.zeros(0, 3)),
+    "put": lambda x: x.put(_none(0), cf.zeros(0)),
+}
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("function", NOWHERE.values(), ids=NOWHERE.keys())
+def test_an_index_of_no_elements_is_in_range(function: Any, rows: int) -> None:
+    """What is read once for all turns of a loop is not read where the loop has none."""
+
+    def gradient(x: Tensor) -> Tensor:
+        return cf.autograd.grad(function(x).sum(), x)[0]
+
+    x = cf.ones(rows, 3, requires_grad=True)
+    for f in (function, gradient):
+        for found in (cf.compile(f)(x), f(x)):
+            assert found.shape == f(x).shape
+            assert found.tolist() == f(x).tolist()
+
+
+def test_a_constant_index_out_of_range_is_found() -> None:
+    for shape in ((2, 3), (2, 1)):
+        with pytest.raises(IndexError, match="index 2 is out of range"):
+            cf.compile(lambda x: x.index_select(0, cf.full((4,), 2)) + 1)(cf.ones(shape))

@@ -401,3 +401,44 @@ def test_powers_of_masks() -> None:
     for call in (cf.pow, cf.compile(lambda a, b: cf.pow(a, b))):
         assert call(a, b).tolist() == [True, True, False, True]
     assert cf.compile(lambda a: a**True)(a).tolist() == (a**True).tolist() == a.tolist()
+
+
+# --- numbers that a dtype does not hold ----------------------------------------------------------
+
+BOUNDS = [(-2, 5), (3, 300), (-300, 300), (-300, None), (None, 300)]
+
+
+@pytest.mark.parametrize("dtype", [cf.uint8, cf.int8, cf.int16])
+@pytest.mark.parametrize(("low", "high"), BOUNDS)
+def test_bounds_beyond_the_range_of_integers_bound_nothing(low: Any, high: Any, dtype: Any) -> None:
+    x = cf.tensor([0, 3, 100, 127], dtype=dtype)
+    expected = np.clip(x.numpy().astype(np.float64), low, high).tolist()
+
+    def clamps(x: Any, low: Any, high: Any) -> list[Any]:
+        found = [x.clamp(low, high), x.clone().clamp_(low, high)]
+        if low is not None and high is not None and type(low) is type(high):
+            found += [cf.nn.functional.hardtanh(x, low, high), x.clamp_min(low).clamp_max(high)]
+        return found
+
+    for run in (clamps, cf.compile(clamps), cf.compile(lambda x, a, b: clamps(x, low, high))):
+        for found in run(x, low, high):
+            assert found.tolist() == expected
+
+
+def test_bounds_that_no_integer_of_the_dtype_meets() -> None:
+    x = cf.tensor([0, 3], dtype=cf.uint8)
+    with pytest.raises(ValueError, match=r"clamp: min is 300, and uint8 ends at 255\."):
+        x.clamp(300)
+    with pytest.raises(ValueError, match=r"clamp_max: max is -1, and uint8 begins at 0\."):
+        x.clamp_max(-1)
+    assert cf.tensor([1, 2]).clamp(max=2**70).tolist() == [1, 2]
+
+
+def test_a_mask_that_is_added_in_parts_counts_in_the_dtype_of_the_other() -> None:
+    mask, one = cf.tensor([True, False]), cf.tensor(True)
+    for run in (cf.add, cf.compile(cf.add)):
+        assert repr(run(mask, mask, alpha=2)) == repr(mask)
+        assert repr(run(~mask, mask, alpha=0)) == repr(~mask)
+        found = run(cf.tensor([1, 2], dtype=cf.int32), one, alpha=2)
+        assert found.tolist() == [3, 4]
+        assert found.dtype is cf.int32

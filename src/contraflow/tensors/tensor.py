@@ -513,6 +513,9 @@ class Tensor(TensorElements):
 
     def requires_grad_(self, value: bool = True) -> Tensor:
         """Ask for gradients of a leaf, or stop asking; returns the tensor."""
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"requires_grad_: {value!r} is not a bool.")
+        value = bool(value)
         if self.node is not None:
             if not value:
                 raise GradientError(

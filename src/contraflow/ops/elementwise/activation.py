@@ -21,7 +21,7 @@ from contraflow.operation.op import REGISTRY
 from contraflow.operation.public import public
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.random import rand
-from contraflow.ops.elementwise.arithmetic import clamp_min
+from contraflow.ops.elementwise.arithmetic import clamp_min, limited
 from contraflow.ops.elementwise.basic import (
     erf,
     exp,
@@ -226,7 +226,7 @@ def _hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} exceeds max_val {max_val}.")
     if not x.is_floating_point():
-        min_val, max_val = int(min_val), int(max_val)
+        min_val, max_val = limited("hardtanh", x.dtype, int(min_val), int(max_val))
     return apply(hardtanh, (x, min_val, max_val))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contraflow import dtypes
-from contraflow.dtypes import FLOAT, HALVES, finfo, float64, int32
+from contraflow.dtypes import FLOAT, HALVES, INT, DType, finfo, float64, iinfo, int32, int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
 from contraflow.expressions import special_functions
@@ -31,6 +31,7 @@ from contraflow.ops.elementwise.basic import (
     where,
 )
 from contraflow.ops.reduction.reduce import amax, sum_
+from contraflow.tensors.symbol import is_symbol
 from contraflow.tensors.tensor import Tensor
 
 # --- what a number is --------------------------------------------------------------------------
@@ -153,11 +154,33 @@ def clamp(x, min, max):
 def _clamp(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise ValueError("clamp: min and max are both None; give one of them.")
+    if x.dtype.category == INT:
+        min, max = limited("clamp", x.dtype, min, max)
     if max is None:
         return apply(clamp_min, (x, min))
     if min is None:
         return apply(clamp_max, (x, max))
     return apply(clamp, (x, min, max))
+
+
+def limited(op: str, dtype: DType, min: Any, max: Any) -> tuple[Any, Any]:
+    """Two bounds of integers, where a number outside of the dtype's range is the end of the range.
+
+    Converted to the dtype it would wrap, and be another number.
+    """
+    least, most = (info := iinfo(dtype)).min, info.max
+
+    def cut(bound: Any) -> Any:
+        # A symbol has 64 bits: its value is asked for only where the dtype is narrower.
+        is_number = isinstance(bound, int) and not (dtype is int64 and is_symbol(bound))
+        return sorted((least, bound, most))[1] if is_number else bound
+
+    low, high = cut(min), cut(max)
+    if low is not min and min > most:
+        raise ValueError(f"{op}: min is {min}, and {dtype.name} ends at {most}.")
+    if high is not max and max < least:
+        raise ValueError(f"{op}: max is {max}, and {dtype.name} begins at {least}.")
+    return low, high
 
 
 @elementwise(
@@ -174,6 +197,13 @@ def clamp_min(x, min):
     return s.maximum(x, min)
 
 
+@clamp_min.signature
+def _clamp_min(x: Tensor, min: Any) -> Tensor:
+    if x.dtype.category == INT:
+        min, _ = limited("clamp_min", x.dtype, min, None)
+    return apply(clamp_min, (x, min))
+
+
 @elementwise(
     ref=np.minimum,
     vjp={
@@ -186,6 +216,13 @@ def clamp_min(x, min):
 def clamp_max(x, max):
     """The smaller of x and a bound; where they are equal x gets the gradient."""
     return s.minimum(x, max)
+
+
+@clamp_max.signature
+def _clamp_max(x: Tensor, max: Any) -> Tensor:
+    if x.dtype.category == INT:
+        _, max = limited("clamp_max", x.dtype, None, max)
+    return apply(clamp_max, (x, max))
 
 
 def _first_unless_nan(a: Any, b: Any, better: Any) -> Any:

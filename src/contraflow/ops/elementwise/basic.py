@@ -67,6 +67,11 @@ def scaled(name: str, a: Any, b: Any, alpha: Any) -> Any:
     )
     if isinstance(alpha, float) and not floats:
         raise TypeError(f"{name}: alpha is {alpha}, but no operand is a float; use an integer.")
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and b.dtype is dtypes.bool_:
+        # A mask counts in the dtype of the other operand: alpha alone would make it int64.
+        if a.dtype is dtypes.bool_:
+            return b & bool(alpha)
+        b = b.to(a.dtype)
     return mul(b, alpha)
 
 

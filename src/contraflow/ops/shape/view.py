@@ -510,12 +510,15 @@ def t(x):
 def movedim(x, *, source, destination):
     """Dims moved to other positions; the remaining dims keep their order."""
     given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
+    # The dims of a 0-d tensor are named 0 and -1, and none of them moves.
     old, new = ([normalize_dim("movedim", d, x.ndim) for d in dims] for dims in given)
     if not len(old) == len(new) == len(set(old)) == len(set(new)):
         raise ValueError(
             f"movedim: source {given[0]} and destination {given[1]} must name equally many "
             f"distinct dims."
         )
+    if not x.ndim:
+        return permute(x, ())
     dims = [d for d in range(x.ndim) if d not in old]
     for place, d in sorted(zip(new, old)):
         dims.insert(place, d)

@@ -405,6 +405,9 @@ class BoxRenderer:
             suffix = mangled("i64", width)
             offender = code.let(f"call i64 @llvm.vector.reduce.smax.{suffix}({lanes} {candidates})")
             found = code.let(f"call i1 @llvm.vector.reduce.or.v{width}i1({flags} {outside})")
+        if scope.parent is None:  # the index of a loop that has no turns is nobody's
+            for size in self.sizes:
+                found = code.let(f"and i1 {found}, {code.let(f'icmp ne i64 {size}, 0')}")
         # The first error of a part stays. Writing elsewhere instead of branching keeps the code
         # straight, so that it can be moved out of loops.
         recorded = code.let(f"load i64, ptr {self.record}")
