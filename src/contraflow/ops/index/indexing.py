@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import thresholds
 from contraflow.dtypes import INT, bool_, int64
 from contraflow.errors import TRANSLATED, DeviceError, describe, retold
-from contraflow.operation.context import apply, call_near, other_devices, state
+from contraflow.operation.context import ThreadState, apply, call_near, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import full, tensor
@@ -27,13 +28,14 @@ from contraflow.ops.shape.joining import stack
 from contraflow.ops.shape.parts import unbind
 from contraflow.ops.shape.view import expand, permute, reshape, select, slice_, unsqueeze
 from contraflow.runtime.eager import Eager
-from contraflow.shapes import Shape, broadcast_shapes, numel
+from contraflow.shapes import Shape, broadcast_shapes, contiguous_strides, numel
 from contraflow.tensors.methods import method
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.tensor import Tensor, of_numpy
 from contraflow.tensors.writing import check_write, write, write_at
 
 _PLAIN = frozenset((int, slice))  # types of parts of an index that choose from one dim each
+_INTS = frozenset((int,))
 Point = tuple[int, Tensor]  # a dim, and integers into it, or a mask over it and the next ones
 
 
@@ -327,12 +329,36 @@ def getitem(x, *, key):
     return apply(take_at, (x, at), {"dims": dims, "wrap": True})
 
 
+def _chosen(x: Tensor, key: Tensor, current: ThreadState) -> Tensor | None:
+    """x[key] of few elements outside of any graph, which NumPy has at once; None for others, and
+    where an index is wrong."""
+    if not _is_points(x, key) or current.anomaly or current.inference:
+        return None
+    if current.grad and (x._needs or x._base is not None):  # a view may need gradients by now
+        return None
+    if x.storage._data is None or key.storage._data is None:
+        return None
+    array, points = x.array, key.array
+    if array.size + points.size >= thresholds.eager_kernel:
+        return None
+    try:  # NumPy counts negative indices from the end as well, and checks them all
+        found = array[points]
+    except IndexError:
+        return None
+    return Tensor.of_array(np.asarray(found, order="C"))
+
+
 @method
 def __getitem__(self: Tensor, key: Any) -> Tensor:
     """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
     try:
         out: Tensor
-        if state().context.immediate and not other_devices:  # nobody else hears of it
+        current = state()
+        if current.context.immediate and not other_devices:  # nobody else hears of it
+            if isinstance(key, Tensor):
+                chosen = _chosen(self, key, current)
+                if chosen is not None:
+                    return chosen
             out = getitem.body(self, key=key)
         else:
             out = apply(getitem, (self,), {"key": key})
@@ -386,10 +412,22 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     try:
         if other_devices:
             call_near(_set_items, (self, key, value), {})
-        else:
+        elif not _set_element(self, key, value):
             _set_items(self, key, value)
     except tuple(TRANSLATED) as error:
         raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
+
+
+def _set_element(x: Tensor, key: Any, value: Any) -> bool:
+    """Write at whole numbers along the first dims, where the graph need not know of it and nothing
+    refuses it; False where it was not done."""
+    if type(key) is not int and not (type(key) is tuple and _INTS.issuperset(map(type, key))):
+        return False
+    shape, strides, _ = x.layout
+    storage = x.storage
+    if storage.frozen or storage.inference or strides != contiguous_strides(shape):
+        return False
+    return write_at(x, key, value, "setitem")
 
 
 def _set_items(self: Tensor, key: Any, value: Any) -> None:

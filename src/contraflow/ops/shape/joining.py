@@ -15,7 +15,7 @@ import numpy as np
 from contraflow import dtypes, thresholds
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
-from contraflow.operation.context import apply, state
+from contraflow.operation.context import apply, other_devices, state
 from contraflow.operation.kinds import composite, index
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
@@ -114,6 +114,12 @@ def cat(*xs, dim):
 @cat.signature
 def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     given = _listed("cat", tensors)
+    arrays = _outside_graph(given)
+    if arrays is not None and axis is None and type(dim) is int:
+        try:
+            return _joined(np.concatenate(arrays, dim))
+        except (ValueError, TypeError):  # what does not fit is told below
+            pass
     shapes = [x.layout.shape for x in given]
     distinct = set(shapes)
     if () in distinct:
@@ -138,6 +144,27 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
         groups = (parts[i : i + most] for i in range(0, len(parts), most))
         parts = tuple(apply(cat, group, {"dim": dim}) for group in groups)
     return apply(cat, parts, {"dim": dim})
+
+
+def _outside_graph(given: Sequence[Tensor]) -> list[Any] | None:
+    """The arrays of tensors of one dtype that NumPy may join at once, since nothing else has to
+    know of it; None where there is more to do."""
+    current = state()
+    if not current.context.immediate or current.inference or current.anomaly or other_devices:
+        return None
+    if current.autocast is not None:
+        return None
+    dtype, grad = given[0].dtype, current.grad
+    for x in given:
+        if x.dtype is not dtype or (grad and (x._needs or x._base is not None)):
+            return None
+        if x._array is None and x.storage._data is None:
+            return None
+    return [x._array if x._array is not None else x.array for x in given]
+
+
+def _joined(array: np.ndarray) -> Tensor:
+    return Tensor.of_array(np.asarray(array, order="C"))
 
 
 def _listed(name: str, tensors: Any) -> tuple[Tensor, ...]:
@@ -191,6 +218,14 @@ def stack(*xs, dim=0):
 @stack.signature
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
+    arrays = _outside_graph(given)
+    if arrays is not None and dim == 0 and type(dim) is int:
+        shape = given[0].layout.shape
+        for x in given:
+            if x.layout.shape is not shape and x.layout.shape != shape:
+                break
+        else:
+            return _joined(_stack_ref(*arrays, dim=0))
     current = state()
     if current.context.immediate:
         shape = given[0].layout.shape
