@@ -191,6 +191,18 @@ def __getattr__(name: str) -> object:
     raise _missing("contraflow", name)
 
 
+# Python finds what is in a module itself without a call of `__getattr__`, which is left with the
+# ops that users declare, and with what is imported later.
+_elsewhere = {*globals(), *_LATER, *_LATER_MODULES, *_CONSTANTS}
+globals().update({
+    _name: _op
+    for _op in _REGISTRY.values()
+    if not _op.internal
+    for _name in (_op.name, *_op.aliases)
+    if _name not in _elsewhere
+})  # fmt: skip
+
+
 def __dir__() -> list[str]:
     """Every public name: what is here, and what `__getattr__` finds."""
     ops_there = {n for op in _REGISTRY.values() if not op.internal for n in (op.name, *op.aliases)}

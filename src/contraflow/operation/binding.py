@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from contraflow.operation.context import apply, state
+from contraflow.shapes import normalize_dim
 from contraflow.spec import NO_PARAMS, Params
 
 if TYPE_CHECKING:
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 
 REQUIRED = inspect.Parameter.empty  # in place of the default of a parameter that has none
 _FILE = os.path.join(os.path.dirname(__file__), "<binding>")  # frames of it are the library's
+
+
+class OneDim:
+    """A `normalize=` of ops along a dim, which is counted from the front; `binding` writes it out.
+
+    It raises the IndexError for a dim that is out of range of the first input.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, x: Any, *others: Any, dim: Any, **params: Any) -> dict[str, Any]:
+        return {"dim": normalize_dim(self._name, dim, len(x.layout.shape))}
 
 
 def binding(op: Op) -> Callable[..., Any]:
@@ -73,7 +87,15 @@ def _text(op: Op, defaults: Mapping[str, Any]) -> str:
     rows += [f" if isinstance({name}, list): {name} = tuple({name})" for name in op.params]
     named = ", ".join(f"{name!r}: {name}" for name in op.params)
     rows.append(f" __params = {f'{{{named}}}' if named else '__none'}")
-    if op.normalize is not None:
+    if isinstance(op.normalize, OneDim):
+        rows += [
+            f" __rank = len({op.inputs[0]}.layout.shape)",
+            " if type(dim) is int and -__rank <= dim < __rank:",
+            "  __params['dim'] = dim % __rank",
+            " else:",
+            f"  __params |= __normalize({inputs}**__params)",
+        ]
+    elif op.normalize is not None:
         rows.append(f" __params |= __normalize({inputs}**__params)")
     rows += [
         " __current = __state()",

@@ -50,6 +50,11 @@ def _plainly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 quiet = _Quiet()
+# A context in which NumPy does not warn, for `calm.copy().run(function, ...)`: a copy is entered by
+# one call alone, so that nested calls and other threads need no care, and costs less than to keep
+# account of them.
+calm = contextvars.copy_context()
+calm.run(np.seterr, all="ignore")
 _ARRAYS = (np.ndarray, np.generic)  # the sum of all elements is a scalar of NumPy's
 
 

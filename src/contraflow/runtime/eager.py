@@ -26,7 +26,7 @@ from contraflow.operation.context import (
     state,
 )
 from contraflow.operation.op import Op
-from contraflow.operation.reference import Prepared, prepare, quiet
+from contraflow.operation.reference import Prepared, calm, prepare, quiet
 from contraflow.runtime import eager_programs
 from contraflow.runtime.array_cotangents import ArrayCotangents
 from contraflow.runtime.eager_programs import EXACT
@@ -460,7 +460,7 @@ def _by_reference(op: Op, prepared: Prepared) -> Run:
     ref: Any = op.ref
 
     def run(inputs: Any, arrays: list[Any], params: Params) -> tuple[Tensor, ...]:
-        outs = ref(*arrays, **params) if silent else quiet.run(ref, *arrays, **params)
+        outs = ref(*arrays, **params) if silent else calm.copy().run(ref, *arrays, **params)
         if isinstance(outs, _ARRAYS):
             if outs.dtype is dtype:
                 return (Tensor.of_array(np.asarray(outs, order="C")),)
@@ -508,7 +508,7 @@ def _by_parts(op: Op, routine: ArrayRoutine, needs: bool) -> Run:
                 if isinstance(x, Tensor) and (x._index or x.storage.inference or x._tangents):
                     return None
         try:
-            made = quiet.run(call, *arrays)
+            made = calm.copy().run(call, *arrays)
         except Exception:  # the parts say what is wrong
             return None
         if graph is not None:

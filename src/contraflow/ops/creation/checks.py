@@ -15,7 +15,7 @@ import numpy as np
 from contraflow.dtypes import FLOAT, bool_, int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
-from contraflow.operation.context import apply
+from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import composite, elementwise
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
@@ -128,6 +128,7 @@ def hold(subject: str, x: Any, valid: Any, rule: str) -> Any:
     """A tensor all of which must be `valid`: looked at now, or by the program that is recorded."""
     if valid.storage.is_recorded:
         return apply(constrained, (x, valid), constraint(subject, rule))
-    if not valid.all():
+    at_once = state().context.immediate and valid.storage.device == "cpu"
+    if not (np.logical_and.reduce(valid.array, None) if at_once else valid.all()):
         raise ValueError(f"{subject}: {describe(x)} has invalid elements; {rule}.")
     return x

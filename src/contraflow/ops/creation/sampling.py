@@ -320,7 +320,8 @@ def multinomial(
             return found.clamp(max=input.shape[-1] - 1)  # the product may be rounded to the end
         # The first of exponential waiting times with these rates: Efraimidis and Spirakis, 2006.
         drawn = _fine_uniforms("multinomial", input, input.shape, generator)
-        return shortest_waits(input, drawn, count=num_samples)
+        first: Tensor = apply(shortest_waits, (input, drawn), {"count": num_samples})
+        return first
 
 
 # --- in place ----------------------------------------------------------------------------------

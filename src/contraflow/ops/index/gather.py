@@ -15,6 +15,7 @@ from contraflow import dtypes
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import OutOfRange, describe
 from contraflow.expressions import expression as s
+from contraflow.operation.binding import OneDim
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import index, scattering
 from contraflow.operation.reference import all_below, take_along
@@ -22,7 +23,7 @@ from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.shape.view import reshape, slice_
-from contraflow.shapes import Shape, normalize_dim, numel, whole
+from contraflow.shapes import Shape, numel, whole
 from contraflow.tensors.tensor import Tensor
 
 _INDEX = Array((3, 2), 0, 4, int64)
@@ -67,7 +68,15 @@ def _gather_shape(x: Any, index: Any, dim: int) -> Any:
 
 
 def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
-    return take_along(x, check_range("gather", index, x.shape[dim]), dim)
+    if index.dtype is not _INT64 or not index.size:
+        return take_along(x, check_range("gather", index, x.shape[dim]), dim)
+    bare = index.view(_UINT64)  # as `all_below`, without a call: negative ones are large
+    if bare.item(bare.argmax()) >= x.shape[dim]:
+        check_range("gather", index, x.shape[dim])
+    return take_along(x, index, dim)
+
+
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 
 @index(
@@ -84,7 +93,7 @@ def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
         Failure((Array((4, 3)), Array((3, 2))), {"dim": 0}, TypeError, "gather: the index is"),
         Failure((Array((3, 3)), np.array([[0, 7, 0]])), {"dim": 0}, IndexError, "gather: index 7"),
     ),
-    normalize=lambda x, index, dim: {"dim": normalize_dim("gather", dim, len(x.layout.shape))},
+    normalize=OneDim("gather"),
     linear=True,
     silent=True,
     along_dim=True,

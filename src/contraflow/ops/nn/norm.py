@@ -12,6 +12,7 @@ import numpy as np
 
 from contraflow.dtypes import HALVES, DType, float32
 from contraflow.errors import describe
+from contraflow.operation.binding import OneDim
 from contraflow.operation.kinds import composite
 from contraflow.operation.op import Op
 from contraflow.operation.reference import BLOCK, add_up
@@ -20,7 +21,7 @@ from contraflow.ops.elementwise.basic import clone, exp, log, rsqrt, to_dtype, w
 from contraflow.ops.nn.window import padded, windows
 from contraflow.ops.reduction.reduce import amax, mean, moments, require_floating, sum_
 from contraflow.ops.shape.view import expand, reshape
-from contraflow.shapes import Shape, normalize_dim, numel
+from contraflow.shapes import Shape, numel
 from contraflow.tensors.tensor import Tensor
 
 
@@ -36,13 +37,19 @@ def np_softmax(x: np.ndarray, dim: int) -> Any:
     """Softmax by NumPy, with the bits that its parts have."""
     if not x.size or not x.ndim:
         return np.exp(x - x)
-    x, n = np.asarray(x, order="C"), x.shape[dim]
-    largest = np.maximum.reduce(x, dim, keepdims=True)
-    few = x.size <= BLOCK  # NumPy broadcasts these in three times the time in which it repeats them
-    e = np.exp(x - (largest.repeat(n, dim) if few else largest))
-    if few:
-        return np.divide(e, np.add.reduce(e, dim, keepdims=True).repeat(n, dim), e)
+    x = np.asarray(x, order="C")
+    if x.size <= BLOCK:  # NumPy broadcasts these in three times the time in which it repeats them
+        n = x.shape[dim]
+        e = x - _largest(x, dim, None, None, True).repeat(n, dim)
+        np.exp(e, e)
+        return np.divide(e, _total(e, dim, None, None, True).repeat(n, dim), e)
+    e = np.exp(x - _largest(x, dim, None, None, True))
     return np.divide(e, add_up(e, (dim,), True), e)
+
+
+# By position they take their arguments, axis, dtype, out and keepdims, in less time.
+_largest: Any = np.maximum.reduce
+_total: Any = np.add.reduce
 
 
 def _np_log_softmax(x: np.ndarray, dim: int) -> Any:
@@ -54,10 +61,6 @@ def _np_log_softmax(x: np.ndarray, dim: int) -> Any:
     shifted = x - (largest.repeat(n, dim) if few else largest)
     total = np.log(add_up(np.exp(shifted), (dim,), True))
     return np.subtract(shifted, total.repeat(n, dim) if few else total, shifted)
-
-
-def _dim(name: str) -> Any:
-    return lambda x, dim: {"dim": normalize_dim(name, dim, len(x.layout.shape))}
 
 
 def _softmax_samples() -> Any:
@@ -87,7 +90,7 @@ def add_dtype_parameter(op: Op) -> None:
     vjp={"x": lambda g, out, dim: out * (g - sum_(g * out, dim=dim, keepdim=True))},
     samples=_softmax_samples,
     failures=_softmax_failures("softmax"),
-    normalize=_dim("softmax"),
+    normalize=OneDim("softmax"),
     autocast="float32",
     floating=True,
     same_bits=True,
@@ -107,7 +110,7 @@ def softmax(x, *, dim):
     vjp={"x": lambda g, out, dim: g - exp(out) * sum_(g, dim=dim, keepdim=True)},
     samples=_softmax_samples,
     failures=_softmax_failures("log_softmax"),
-    normalize=_dim("log_softmax"),
+    normalize=OneDim("log_softmax"),
     autocast="float32",
     floating=True,
     same_bits=True,
@@ -131,7 +134,7 @@ def _np_masked_softmax(x: Any, dim: int) -> Any:
     ref=_np_masked_softmax,
     vjp={"x": lambda g, out, dim: out * (g - sum_(g * out, dim=dim, keepdim=True))},
     samples=lambda: (Sample((Array((2, 3)),), {"dim": 1}),),
-    normalize=_dim("masked_softmax"),
+    normalize=OneDim("masked_softmax"),
     method=False,
     internal=True,
     floating=True,

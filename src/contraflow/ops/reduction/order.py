@@ -15,6 +15,7 @@ import numpy as np
 from contraflow.dtypes import bool_, int32, int64
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
+from contraflow.operation.binding import OneDim
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import REDUCED, composite, scan, sort
 from contraflow.operation.op import Op
@@ -43,10 +44,6 @@ def _bad_dim(name: str, **params: Any) -> Any:
     return lambda: (
         Failure((Array((2,)),), {"dim": 1, **params}, IndexError, f"{name}: dim 1 is out of range"),
     )
-
-
-def _normal_dim(name: str) -> Any:
-    return lambda x, dim, **_: {"dim": normalize_dim(name, dim, len(x.layout.shape))}
 
 
 def _add_dtype_parameter(op: Op) -> None:
@@ -83,7 +80,7 @@ def _cumsum_ref(x: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
         Sample((Array((0,)),), {"dim": 0, "reverse": False}),
         Sample((Array(()),), {"dim": 0, "reverse": False}),
     ),
-    normalize=_normal_dim("cumsum"),
+    normalize=OneDim("cumsum"),
     linear=True,
     inplace=True,
 )
@@ -170,7 +167,7 @@ _SCAN_SAMPLES = (
         Sample((np.array([1.5, 0.0, 2.0, 0.0, 3.0]),), {"dim": 0}),
     ),
     failures=_bad_dim("cumprod"),
-    normalize=_normal_dim("cumprod"),
+    normalize=OneDim("cumprod"),
     inplace=True,
 )
 def cumprod(x, *, dim):
@@ -198,7 +195,7 @@ def _logcumsumexp_vjp(g: Tensor, x: Tensor, out: Tensor, dim: int) -> Tensor:
     vjp={"x": _logcumsumexp_vjp},
     samples=lambda: _SCAN_SAMPLES,
     failures=_bad_dim("logcumsumexp"),
-    normalize=_normal_dim("logcumsumexp"),
+    normalize=OneDim("logcumsumexp"),
 )
 def logcumsumexp(x, *, dim):
     """The logarithm of the running sum of exp(x) along a dim, without overflow."""
@@ -255,7 +252,7 @@ def _better_part(
     vjp={"x": _running_vjp},
     samples=lambda: _SCAN_SAMPLES,
     failures=_bad_dim("cummax"),
-    normalize=_normal_dim("cummax"),
+    normalize=OneDim("cummax"),
 )
 def cummax(x, *, dim):
     """The largest element so far along a dim, and its index."""
@@ -272,7 +269,7 @@ def cummax(x, *, dim):
     vjp={"x": _running_vjp},
     samples=lambda: _SCAN_SAMPLES,
     failures=_bad_dim("cummin"),
-    normalize=_normal_dim("cummin"),
+    normalize=OneDim("cummin"),
 )
 def cummin(x, *, dim):
     """The smallest element so far along a dim, and its index."""
@@ -319,19 +316,19 @@ def _sort_samples() -> Any:
         Sample((Array((6,), 0, 3, int64),), {"dim": 0, "descending": True, "stable": False}),
     ),
     failures=_bad_dim("argsort", descending=False, stable=False),
-    normalize=_normal_dim("argsort"),
+    normalize=OneDim("argsort"),
 )
 def argsort(x, *, dim=-1, descending=False, stable=False):
     """The indices that sort a dim; the sort is always stable."""
 
 
-_REVERSE = slice(None, None, -1)
+_EVERY, _REVERSE = slice(None), slice(None, None, -1)
 
 
 def _leading_ref(x: np.ndarray, dim: int, count: int, descending: bool) -> np.ndarray:
     if not x.ndim:
         return np.zeros((), np.int64)
-    every = (slice(None),) * dim
+    every = (_EVERY,) * dim
     if not descending:
         return x.argsort(dim, "stable")[(*every, slice(count))]
     # Stable and descending: sort the reversed array, then count from the other end.
