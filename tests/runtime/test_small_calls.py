@@ -124,3 +124,41 @@ def test_a_dim_is_counted_from_the_front_or_refused():
             with pytest.raises(IndexError, match=f"softmax: dim {wrong} is out of range"):
                 cf.softmax(x, wrong)
     assert cf.softmax(cf.tensor(2.0), -1) == 1
+
+
+def test_small_results_are_those_of_the_ops():
+    """They have the bits of the ops, which a tensor that needs gradients goes through."""
+    x, at = cf.randn(4, 5), cf.tensor([[0, 4], [1, 0], [3, 3]])
+    for source in (x, x.to(cf.float64), x.T, x[:, ::2], cf.zeros(2, 0), cf.tensor(1.5)):
+        graph = source.detach().requires_grad_()
+        for dim in range(-source.ndim, source.ndim):
+            for op in (cf.softmax, cf.log_softmax):
+                assert cf.equal(op(source, dim), op(graph, dim).detach())
+            for k, largest in ((0, True), (2, True), (2, False)):
+                if k <= source.shape[dim]:
+                    for found, own in zip(
+                        cf.topk(source, k, dim, largest), cf.topk(graph, k, dim, largest)
+                    ):
+                        assert cf.equal(found, own.detach())
+                        assert found.is_contiguous()
+    assert cf.equal(cf.gather(x, 1, at), cf.gather(x.requires_grad_(), 1, at).detach())
+    ties = cf.tensor([1.0, 3.0, float("nan"), 3.0])
+    assert cf.topk(ties, 3).indices.tolist() == [2, 1, 3]
+    assert type(cf.topk(ties, 1)).__name__ == "topk"
+
+
+def test_small_calls_refuse_what_the_ops_refuse():
+    x = numbers()
+    with pytest.raises(IndexError, match="gather: index -1 is out of range for size 5"):
+        cf.gather(x, 1, cf.tensor([[-1]]))
+    with pytest.raises(IndexError, match="gather: index 5 is out of range for size 5"):
+        cf.gather(x, 1, cf.tensor([[5]]))
+    for index in (cf.tensor([0]), cf.zeros(5, 1, dtype=cf.int64)):
+        with pytest.raises(ValueError, match=r"gather: index .* does not fit"):
+            cf.gather(x, 1, index)
+    with pytest.raises(ValueError, match="topk: k is 6, but dim -1"):
+        cf.topk(x, 6)
+    with pytest.raises(IndexError, match="topk: dim 2 is out of range"):
+        cf.topk(x, 1, 2)
+    with pytest.raises(IndexError, match="softmax: dim 5 is out of range"):
+        cf.softmax(cf.zeros(2, 0), 5)

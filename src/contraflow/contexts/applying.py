@@ -231,6 +231,23 @@ def connect(
             out._node, out._index, out._needs = node, i, True
 
 
+def outside_graph(given: Sequence[Tensor]) -> list[Any] | None:
+    """The arrays of tensors whose results NumPy may make at once, since nothing listens and no
+    graph, mode or other device has to know of them; None where there is more to do."""
+    current = state()
+    if not current.context.immediate or current.inference or current.anomaly or other_devices:
+        return None
+    if current.autocast is not None:
+        return None
+    grad = current.grad
+    for x in given:
+        if grad and (x._needs or x._base is not None):  # a view may need gradients by now
+            return None
+        if x._array is None and x.storage._data is None:  # it is recorded, or was freed
+            return None
+    return [x.array if x._array is None else x._array for x in given]
+
+
 def owned(outs: tuple[Tensor, ...], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     """The same tensors, with others in place of those that are inputs or views of inputs, as a
     composite may return them: the node must have its own outputs."""

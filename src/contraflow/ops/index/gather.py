@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import dtypes
+from contraflow import dtypes, thresholds
+from contraflow.contexts.applying import outside_graph
 from contraflow.dtypes import bool_, int64
 from contraflow.errors import OutOfRange, describe
 from contraflow.expressions import expression as s
@@ -68,15 +69,10 @@ def _gather_shape(x: Any, index: Any, dim: int) -> Any:
 
 
 def _gather_ref(x: np.ndarray, index: np.ndarray, dim: int) -> np.ndarray:
-    if index.dtype is not _INT64 or not index.size:
-        return take_along(x, check_range("gather", index, x.shape[dim]), dim)
-    bare = index.view(_UINT64)  # as `all_below`, without a call: negative ones are large
-    if bare.item(bare.argmax()) >= x.shape[dim]:
-        check_range("gather", index, x.shape[dim])
-    return take_along(x, index, dim)
+    return take_along(x, check_range("gather", index, x.shape[dim]), dim)
 
 
-_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+_UINT64 = np.dtype(np.uint64)
 
 
 @index(
@@ -110,6 +106,28 @@ def _gather_vjp(g: Tensor, x_spec: Any, index: Tensor, dim: int) -> Tensor:
     return scatter_sum(g, index, dim=dim, shape=x_spec.shape)
 
 
+def _picked(x: Tensor, dim: Any, index: Tensor) -> Tensor | None:
+    """The result for few elements outside of any graph, which NumPy has at once; None for others,
+    and where an argument is wrong."""
+    if index.dtype is not int64 or type(dim) is not int:
+        return None
+    arrays = outside_graph((x, index))
+    if arrays is None:
+        return None
+    source, at = arrays
+    rank, fewest = source.ndim, thresholds.eager_kernel
+    if rank != at.ndim or not at.size or not -rank <= dim < rank or source.size + at.size >= fewest:
+        return None
+    dim %= rank
+    bare = at.view(_UINT64)  # negative ones are large
+    if bare.item(bare.argmax()) >= source.shape[dim]:
+        return None
+    try:
+        return Tensor.of_array(np.asarray(take_along(source, at, dim), order="C"))
+    except IndexError:  # the index is longer along another dim
+        return None
+
+
 # PyTorch puts dim before the index.
 @gather.signature
 def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False) -> Tensor:
@@ -119,6 +137,9 @@ def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False
         return gather.bind(x, dim, index)
     if isinstance(index, Tensor):
         sizes = index.layout.shape
+        chosen = _picked(x, dim, index) if isinstance(x, Tensor) else None
+        if chosen is not None:
+            return chosen
         # Numbers count as having a dim, and an empty index may have any shape.
         if not sizes or 0 in sizes or not x.layout.shape:
             flat = (reshape(x, (x.numel(),)), reshape(index, (index.numel(),)))

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from contraflow import thresholds
+from contraflow.contexts.applying import outside_graph
 from contraflow.dtypes import INT, bool_, int64
 from contraflow.errors import TRANSLATED, DeviceError, describe, retold
-from contraflow.operation.context import ThreadState, apply, call_near, other_devices, state
+from contraflow.operation.context import apply, call_near, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import full, tensor
@@ -329,20 +330,14 @@ def getitem(x, *, key):
     return apply(take_at, (x, at), {"dims": dims, "wrap": True})
 
 
-def _chosen(x: Tensor, key: Tensor, current: ThreadState) -> Tensor | None:
+def _chosen(x: Tensor, key: Tensor) -> Tensor | None:
     """x[key] of few elements outside of any graph, which NumPy has at once; None for others, and
     where an index is wrong."""
-    if not _is_points(x, key) or current.anomaly or current.inference:
-        return None
-    if current.grad and (x._needs or x._base is not None):  # a view may need gradients by now
-        return None
-    if x.storage._data is None or key.storage._data is None:
-        return None
-    array, points = x.array, key.array
-    if array.size + points.size >= thresholds.eager_kernel:
+    arrays = outside_graph((x, key)) if _is_points(x, key) else None
+    if arrays is None or arrays[0].size + arrays[1].size >= thresholds.eager_kernel:
         return None
     try:  # NumPy counts negative indices from the end as well, and checks them all
-        found = array[points]
+        found = arrays[0][arrays[1]]
     except IndexError:
         return None
     return Tensor.of_array(np.asarray(found, order="C"))
@@ -353,10 +348,9 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
     """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
     try:
         out: Tensor
-        current = state()
-        if current.context.immediate and not other_devices:  # nobody else hears of it
+        if state().context.immediate and not other_devices:  # nobody else hears of it
             if isinstance(key, Tensor):
-                chosen = _chosen(self, key, current)
+                chosen = _chosen(self, key)
                 if chosen is not None:
                     return chosen
             out = getitem.body(self, key=key)

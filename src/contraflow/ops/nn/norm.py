@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.dtypes import HALVES, DType, float32
+from contraflow import thresholds
+from contraflow.contexts.applying import outside_graph
+from contraflow.dtypes import HALVES, DType, float32, float64
 from contraflow.errors import describe
 from contraflow.operation.binding import OneDim
 from contraflow.operation.kinds import composite
 from contraflow.operation.op import Op
-from contraflow.operation.reference import BLOCK, add_up
+from contraflow.operation.reference import BLOCK, add_up, calm
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.basic import clone, exp, log, rsqrt, to_dtype, where
 from contraflow.ops.nn.window import padded, windows
@@ -76,11 +78,30 @@ def _softmax_failures(name: str) -> Any:
     )
 
 
+def _few(op: Op, x: Tensor, dim: int) -> Tensor | None:
+    """The result for few elements outside of any graph, by the `ref` that has the bits of the
+    parts; None for others, and for a dim that is out of range."""
+    arrays = outside_graph((x,)) if x.dtype is float32 or x.dtype is float64 else None
+    if arrays is None or not op.same_bits:
+        return None
+    (array,) = arrays
+    if not array.ndim or not 0 < array.size < thresholds.eager_composite:
+        return None
+    try:
+        return Tensor.of_array(calm.copy().run(op.ref, array, dim))  # type: ignore[arg-type]
+    except (IndexError, ValueError):
+        return None
+
+
 def add_dtype_parameter(op: Op) -> None:
     """Give a function of one dim PyTorch's `dtype=`: the input is cast first."""
 
     @op.signature
     def call(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+        if dtype is None and type(dim) is int and isinstance(x, Tensor):
+            made = _few(op, x, dim)
+            if made is not None:
+                return made
         out: Tensor = op.bind(x if dtype is None else x.to(dtype), dim)
         return out
 

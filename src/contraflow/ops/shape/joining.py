@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from contraflow import dtypes, thresholds
+from contraflow.contexts.applying import outside_graph
 from contraflow.errors import describe
 from contraflow.expressions import expression as s
-from contraflow.operation.context import apply, other_devices, state
+from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import composite, index
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
@@ -114,7 +115,7 @@ def cat(*xs, dim):
 @cat.signature
 def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     given = _listed("cat", tensors)
-    arrays = _outside_graph(given)
+    arrays = _alike(given)
     if arrays is not None and axis is None and type(dim) is int:
         try:
             return _joined(np.concatenate(arrays, dim))
@@ -146,21 +147,13 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     return apply(cat, parts, {"dim": dim})
 
 
-def _outside_graph(given: Sequence[Tensor]) -> list[Any] | None:
-    """The arrays of tensors of one dtype that NumPy may join at once, since nothing else has to
-    know of it; None where there is more to do."""
-    current = state()
-    if not current.context.immediate or current.inference or current.anomaly or other_devices:
-        return None
-    if current.autocast is not None:
-        return None
-    dtype, grad = given[0].dtype, current.grad
+def _alike(given: Sequence[Tensor]) -> list[Any] | None:
+    """The arrays of tensors of one dtype that NumPy may join at once; None for others."""
+    dtype = given[0].dtype
     for x in given:
-        if x.dtype is not dtype or (grad and (x._needs or x._base is not None)):
+        if x.dtype is not dtype:
             return None
-        if x._array is None and x.storage._data is None:
-            return None
-    return [x._array if x._array is not None else x.array for x in given]
+    return outside_graph(given)
 
 
 def _joined(array: np.ndarray) -> Tensor:
@@ -218,7 +211,7 @@ def stack(*xs, dim=0):
 @stack.signature
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
-    arrays = _outside_graph(given)
+    arrays = _alike(given)
     if arrays is not None and dim == 0 and type(dim) is int:
         shape = given[0].layout.shape
         for x in given:
