@@ -162,3 +162,7 @@ def test_small_calls_refuse_what_the_ops_refuse():
         cf.topk(x, 1, 2)
     with pytest.raises(IndexError, match="softmax: dim 5 is out of range"):
         cf.softmax(cf.zeros(2, 0), 5)
+    with pytest.raises(TypeError, match="topk: missing k"):
+        cf.topk(x)
+    with pytest.raises(TypeError, match="topk: takes 5 arguments, got 6"):
+        cf.topk(x, 1, 0, True, True, 3)

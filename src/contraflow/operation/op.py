@@ -254,6 +254,7 @@ class Op(Traits):
         self._uses = 0  # of `_bind_first`
         self.custom = False  # whether `call` is a signature of the op's own
         self.custom_operators = False  # and whether operators need it
+        self.has_shortcut = False  # whether `call` is one, see `shortcut`
         # Tells of a tensor and the arguments of the in-place method whether it has written them,
         # which it does where nothing has to be recorded and only a part of the tensor changes.
         self.in_place: Callable[[Any, tuple[Any, ...]], bool] | None = None
@@ -354,6 +355,13 @@ class Op(Traits):
         self.custom_operators = not getattr(call, "__kwdefaults__", None)
         return call
 
+    def shortcut(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: `call` is asked first, and has the results of some calls in less time. It
+        takes any arguments, and gives those that it does not know to `op.bind`."""
+        _name_code(call, self.name)
+        self.call, self.has_shortcut = call, True
+        return call
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             for names, own in zip(FIRST_NAMES, self.inputs):
@@ -424,7 +432,7 @@ class Op(Traits):
         if bound is not None:
             return apply(self, *bound)
         self.bind = binding(self)
-        if not self.custom:
+        if not self.custom and not self.has_shortcut:
             self.call = self.bind
         return self.bind(*args, **kwargs)
 

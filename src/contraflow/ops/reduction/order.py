@@ -439,20 +439,27 @@ _new: Any = tuple.__new__  # of a named tuple, as its class does it, which takes
 _PLAIN = frozenset((float32, float64, int64))  # which NumPy sorts as they are
 
 
-@topk.signature
-def _topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    if isinstance(x, Tensor) and type(k) is type(dim) is int and type(largest) is bool:
-        # Few elements outside of any graph NumPy has at once; the rest, and errors, are below.
-        arrays = outside_graph((x,)) if x.dtype in _PLAIN else None
-        if arrays is not None and arrays[0].size < thresholds.eager_composite:
-            (array,) = arrays
-            rank = array.ndim
-            if -rank <= dim < rank and 0 <= k <= array.shape[dim]:
-                at = _leading_ref(array, dim % rank, k, largest)
-                values = Tensor.of_array(np.asarray(take_along(array, at, dim % rank), order="C"))
-                indices = Tensor.of_array(np.asarray(at, order="C"))
-                return _new(topk.results, (values, indices))
-    return topk.bind(x, k, dim, largest, sorted)
+@topk.shortcut
+def _topk(*args: Any, **kwargs: Any) -> Any:
+    found = _few(*args) if not kwargs and 2 <= len(args) <= 5 else None
+    return topk.bind(*args, **kwargs) if found is None else found
+
+
+def _few(x: Any, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> Any:
+    """The results for few elements outside of any graph, which NumPy has at once; None for others,
+    and where an argument is wrong."""
+    if not isinstance(x, Tensor) or not type(k) is type(dim) is int or type(largest) is not bool:
+        return None
+    arrays = outside_graph((x,)) if x.dtype in _PLAIN else None
+    if arrays is None or arrays[0].size >= thresholds.eager_composite:
+        return None
+    (array,) = arrays
+    rank = array.ndim
+    if not -rank <= dim < rank or not 0 <= k <= array.shape[dim]:
+        return None
+    at = _leading_ref(array, dim % rank, k, largest)
+    values = Tensor.of_array(np.asarray(take_along(array, at, dim % rank), order="C"))
+    return _new(topk.results, (values, Tensor.of_array(np.asarray(at, order="C"))))
 
 
 def _kth_ref(x: np.ndarray, k: int, dim: int, keepdim: bool) -> Any:
