@@ -74,3 +74,66 @@ def test_bessel_functions_overflow_where_their_values_do(
     for sign in (1, -1):
         found = getattr(cf.special, name)(cf.tensor(sign * x, device=place)).numpy(force=True)
         np.testing.assert_allclose(found, wanted * (sign if name == "i1" else 1), 1e-5)
+
+
+def _words(generator: np.random.Generator, n: int) -> np.ndarray:
+    """Floats of any bits, denormal ones excepted: those may become zero."""
+    x = generator.integers(0, 1 << 32, n, dtype=np.uint32).view(np.float32)
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
+
+
+def _dividends() -> tuple[np.ndarray, np.ndarray]:
+    """Dividends and divisors: any bits, quotients that are nearly whole, and all pairs of ends."""
+    generator = np.random.default_rng(0)
+    n = 20_000
+    divisors = generator.standard_normal(n).astype(np.float32)
+    whole = (divisors * generator.integers(1, 1 << 23, n)).astype(np.float32)
+    ends = np.array(
+        [0, -0.0, 1, -1, 2, 3, -7, 0.1, 0.5, np.inf, -np.inf, np.nan, 33554432, 16777215, 8388607.5,
+         1e20, -1e30, *(sign * np.finfo(np.float32).max for sign in (1, -1)), 2.0**-126, 2.0**-110],
+        np.float32,
+    )  # fmt: skip
+    pairs = [
+        (_words(generator, n), _words(generator, n)),
+        (generator.uniform(-1e4, 1e4, n).astype(np.float32), divisors),
+        *((np.nextafter(whole, np.float32(to)), divisors) for to in (-np.inf, np.inf)),
+        (whole, divisors),
+        tuple(x.ravel() for x in np.meshgrid(ends, ends)),
+    ]
+    a, b = (np.concatenate(x) for x in zip(*pairs))
+    with np.errstate(all="ignore"):
+        rest = np.fmod(a, b)  # which is denormal where the divisor is small
+    kept = ~((np.abs(rest) < 2.0**-125) & (rest != 0))
+    return a[kept], b[kept]
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "mapped"])
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+def test_remainders_have_the_bits_that_numpy_has(name: str, way: str, webgpu: Any) -> None:
+    """WGSL's % subtracts a rounded multiple of the divisor: 33555432 % 7 was 0."""
+    a, b = _dividends()
+    function = getattr(cf, name)
+    if way != "eager":
+        function = cf.compile(function if way == "compiled" else cf.vmap(function))
+    found = function(cf.tensor(a, device="webgpu"), cf.tensor(b, device="webgpu")).cpu().numpy()
+    with np.errstate(all="ignore"):
+        wanted = getattr(np, name)(a, b)
+    nan = np.isnan(wanted)
+    np.testing.assert_array_equal(np.isnan(found), nan)
+    # A quotient may be wrong by 2.5 ulp on some adapters; what is below 2**21 is rounded to a whole.
+    exact = ~nan & ((np.abs(wanted) < 1 << 21) | np.isinf(wanted) | (name != "floor_divide"))
+    np.testing.assert_array_equal(found[exact].view(np.uint32), wanted[exact].view(np.uint32))
+    np.testing.assert_allclose(found[~exact], wanted[~exact], rtol=2.5 * 2.0**-23)
+
+
+def test_the_gradient_of_a_remainder_is_the_quotient_rounded_down(webgpu: Any) -> None:
+    a, b = _dividends()
+    with np.errstate(all="ignore"):
+        quotients = np.floor_divide(a, b)
+    a, b, quotients = (x[np.abs(quotients) < 1 << 21] for x in (a, b, quotients))
+    x, y = (cf.tensor(v, device="webgpu", requires_grad=True) for v in (a, b))
+    (x % y).sum().backward()
+    assert x.grad is not None
+    assert y.grad is not None
+    assert (x.grad == 1).all()
+    np.testing.assert_array_equal(y.grad.numpy(force=True), -quotients)

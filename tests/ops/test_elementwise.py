@@ -163,6 +163,21 @@ def test_division_in_every_quadrant(
 
 
 @pytest.mark.parametrize("mode", ["off", "native"])
+@pytest.mark.parametrize("n", [1, 10_000])
+def test_a_remainder_of_zero_has_the_sign_of_the_divisor(
+    n: int, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Python, in eager mode, whose small tensors NumPy computes, and in programs."""
+    monkeypatch.setattr(config, "compile_mode", mode)
+    a = np.tile(np.float32([-1, 1, -0.0, 0.0, 6, -6]), n)
+    b = np.tile(np.float32([1, -1, 1, -1, -3, 3]), n)
+    for function in (cf.remainder, cf.compile(cf.remainder)):
+        out = function(cf.tensor(a), cf.tensor(b)).numpy()
+        assert not out.any()
+        np.testing.assert_array_equal(np.signbit(out), np.signbit(b))
+
+
+@pytest.mark.parametrize("mode", ["off", "native"])
 def test_fmod_of_a_huge_quotient_is_exact(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "compile_mode", mode)
     out = cf.compile(cf.fmod)(cf.tensor([1e20, -1e30]), cf.tensor([3.0, 7.0]))

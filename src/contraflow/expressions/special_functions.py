@@ -82,16 +82,11 @@ def digamma(x: Expr) -> Expr:
     return s.call("digamma", x)
 
 
-# LLVM's frem and CUDA's fmod are exact; WGSL's % subtracts a rounded product, which is NaN for an
-# infinite divisor, of which a finite number itself is left over.
-_WGSL_FINITE, _WGSL_INFINITE = (
-    f"(bitcast<u32>({{{i}}}) & 0x7fffffffu) {comparison} 0x7f800000u"
-    for i, comparison in enumerate(("<", "=="))
-)
+# LLVM's frem and CUDA's fmod are exact; WGSL's % subtracts a rounded multiple of the divisor.
 intrinsic(
     "fmod", 2, np.fmod,
     llvm={"float": "frem {t} {0}, {1}"}, cuda={"float": "fmod({0}, {1})"},
-    wgsl={"float": "select({0} % {1}, {0}, (" + _WGSL_FINITE + ") && (" + _WGSL_INFINITE + "))"},
+    wgsl={"float": "remainder_f32({0}, {1})"},
 )  # fmt: skip
 
 

@@ -200,11 +200,13 @@ def fmod(a, b):
     operators=("__mod__", "__rmod__"),
 )
 def remainder(a, b):
-    """The remainder of division rounded down; it has the sign of b."""
+    """The remainder of division rounded down; it has the sign of b, a remainder of 0 too."""
     if not a.dtype.is_floating_point:
         return a % _not_zero(b)
     rest = special_functions.fmod(a, b)
-    return s.select(s.ne(rest, 0.0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
+    zero = special_functions.copy_sign(s.const(0.0, a.dtype), b)
+    nearest = s.select((b < 0) ^ (rest < 0), rest + b, rest)
+    return s.select(s.eq(rest, 0.0), zero, nearest)
 
 
 def _common(name: str, numpy: Any, doc: str) -> Any:

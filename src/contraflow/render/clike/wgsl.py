@@ -37,6 +37,7 @@ from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.clike import bodies, source, wide
 from contraflow.render.clike.fused import FusedProduct, FusedProductWriter
 from contraflow.render.clike.loops import prepare
+from contraflow.render.clike.wgsl_functions import FUNCTIONS
 from contraflow.render.clike.writer import Writer
 
 # Limits that every WebGPU device guarantees.
@@ -104,46 +105,6 @@ _REMEDIES = {"float64": "float32", "bfloat16": "float32"}
 _SHIFT = INTRINSICS["shr"].wgsl["int"]  # type: ignore[index]
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 _LARGEST = float(np.finfo(np.float32).max)
-
-_FUNCTIONS = {
-    "fail(": """\
-fn fail(line: i32, index: i32) {
-    loop {
-        let tried = atomicCompareExchangeWeak(&failure.mark, 0, line + 1);
-        if (tried.exchanged) { failure.index = index; }
-        if (tried.exchanged || tried.old_value != 0) { break; }
-    }
-}
-""",
-    # i32() of what is out of range differs between machines.
-    "truncated_i32(": """\
-fn truncated_i32(x: f32) -> i32 {
-    if ((bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u) { return 0; }
-    if (x >= 2147483648.0) { return 2147483647; }
-    if (x < -2147483648.0) { return i32(-2147483648); }
-    return i32(x);
-}
-""",
-    "truncated_u32(": """\
-fn truncated_u32(x: f32) -> u32 {
-    if ((bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u || x < 0.0) { return 0u; }
-    if (x >= 4294967296.0) { return 4294967295u; }
-    return u32(x);
-}
-""",
-    # The nearest number that f16 has, ties to even: WGSL does not say how f16() rounds, and leaves
-    # open what becomes of numbers beyond its range. Those below 2**-14 are multiples of 2**-24.
-    "round_float16(": """\
-fn round_float16(x: f32) -> f32 {
-    let bits = bitcast<u32>(x);
-    let magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) { return x; }
-    if (magnitude >= 0x477ff000u) { return bitcast<f32>((bits & 0x80000000u) | 0x7f800000u); }
-    if (magnitude < 0x38800000u) { return round(x * 16777216.0) * 5.9604644775390625e-8; }
-    return bitcast<f32>((bits + 0xfffu + ((bits >> 13u) & 1u)) & 0xffffe000u);
-}
-""",
-}
 
 
 class Wgsl:
@@ -402,7 +363,7 @@ def render(kernel: Kernel, variant: WgslVariant = PLAIN) -> str:
         f"array<{array.vector or syntax.type_of(array.dtype)}, {array.length}>;"
         for array in body.shared
     ]
-    functions = [code for mark, code in _FUNCTIONS.items() if mark in text]
+    functions = [code for mark, code in FUNCTIONS.items() if mark in text]
     entry = (
         f"@compute @workgroup_size({source.THREADS})\n"
         f"fn {kernel.name}(\n"
