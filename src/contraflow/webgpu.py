@@ -64,9 +64,9 @@ def memory_allocated() -> int:
 
 
 def memory_reserved() -> int:
-    """Bytes of the buffers of tensors, those that are kept to be used again included; not those of
-    temporaries within programs."""
-    return int(_device().pool.reserved)
+    """Bytes of the buffers of tensors, of those that are kept to be used again, and of the
+    temporaries of programs."""
+    return int(_device().reserved())
 
 
 def empty_cache() -> None:

@@ -274,6 +274,20 @@ def test_memory_of_programs_that_ran_is_given_back(webgpu):
     assert cf.webgpu.memory_reserved() == cf.webgpu.memory_allocated() <= before
 
 
+def test_memory_of_temporaries_is_reserved_until_it_is_given_back(webgpu):
+    gc.collect()
+    cf.webgpu.empty_cache()
+    before = cf.webgpu.memory_reserved()
+    x = cf.ones(512, 512, device="webgpu")
+    step = cf.compile(lambda x: (x @ x).softmax(1) @ x)
+    out = step(x)
+    assert cf.webgpu.memory_allocated() == before + x.nbytes + out.nbytes
+    assert cf.webgpu.memory_reserved() >= before + 3 * x.nbytes  # a product lies between
+    cf.webgpu.empty_cache()
+    assert cf.webgpu.memory_reserved() == cf.webgpu.memory_allocated()
+    assert step(x).sum().item() == pytest.approx(512 * 512)
+
+
 def test_the_functions_of_the_device(webgpu):
     assert cf.webgpu.is_available()
     assert cf.webgpu.get_device_name() in cf.webgpu.adapters()

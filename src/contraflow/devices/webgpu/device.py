@@ -276,6 +276,13 @@ class WebgpuDevice:
             self._scratch[number, size] = weakref.ref(found)
         return found
 
+    def reserved(self) -> int:
+        """The bytes of all buffers that elements lie in: those of tensors, which may have gone, and
+        of temporaries."""
+        with self.undisturbed:
+            held = (known() for known in self._scratch.values())
+            return self.pool.reserved + sum(memory.nbytes for memory in held if memory is not None)
+
     def release_unused(self) -> int:
         """Give memory that no tensor lies in back to the system; the number of bytes."""
         with self.undisturbed:
