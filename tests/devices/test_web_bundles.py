@@ -151,6 +151,28 @@ def test_views_numbers_and_containers(webgpu, tmp_path):
     np.testing.assert_array_equal(bundle.read("f", "shift"), shift.numpy(force=True))
 
 
+def test_quotients_and_remainders_of_numbers(webgpu, tmp_path):
+    """The host computes them, which has float64."""
+    weight = cf.ones(2, device="webgpu", requires_grad=True)
+    optimizer = cf.optim.SGD([weight], lr=1.0)
+
+    @cf.compile
+    def f():
+        lr = optimizer.param_groups[0]["lr"]
+        return weight.detach() * (lr // 0.1) + lr % 0.3
+
+    def expected(lr: float) -> list[float]:
+        return [float(np.float32(lr // 0.1) + np.float32(lr % 0.3))] * 2
+
+    assert f().tolist() == expected(1.0)
+    f.export_web(tmp_path)
+    bundle = Bundle(tmp_path, webgpu.wgpu_device)
+    for lr in (0.7, -0.6, 3.0):
+        bundle.write(bundle.find("f", "optimizer.lr"), lr)
+        bundle.run("f")
+        assert bundle.read("f", "result").tolist() == pytest.approx(expected(lr), rel=1e-6)
+
+
 def test_gradients_that_are_added_up(webgpu, tmp_path):
     w = cf.ones(3, device="webgpu", requires_grad=True)
 

@@ -120,7 +120,7 @@ def test_remainders_have_the_bits_that_numpy_has(name: str, way: str, webgpu: An
         wanted = getattr(np, name)(a, b)
     nan = np.isnan(wanted)
     np.testing.assert_array_equal(np.isnan(found), nan)
-    # A quotient may be wrong by 2.5 ulp on some adapters; what is below 2**21 is rounded to a whole.
+    # A quotient may be wrong by 2.5 ulp on some adapters; one below 2**21 is rounded to a whole.
     exact = ~nan & ((np.abs(wanted) < 1 << 21) | np.isinf(wanted) | (name != "floor_divide"))
     np.testing.assert_array_equal(found[exact].view(np.uint32), wanted[exact].view(np.uint32))
     np.testing.assert_allclose(found[~exact], wanted[~exact], rtol=2.5 * 2.0**-23)

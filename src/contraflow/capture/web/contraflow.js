@@ -466,6 +466,7 @@ const FUNCTIONS = {
   div: (a, b) => Number(a) / Number(b),
   floordiv: alike(floorDivide),
   mod: alike((a, b) => (b ? ((a % b) + b) % b : isFloat(a) ? 0 : 0n)),
+  fmod: (a, b) => Number(a) % Number(b),
   neg: (x) => -x,
   abs: (x) => (x < 0 ? -x : x),
   max: alike((a, b) => (a !== a || a > b ? a : b)),

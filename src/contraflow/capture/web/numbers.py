@@ -28,8 +28,8 @@ from contraflow.render import python
 
 # The functions of `expressions/intrinsics.py` that `contraflow.js` has, and its conversions.
 FUNCTIONS = frozenset((
-    "add", "sub", "mul", "div", "floordiv", "mod", "neg", "abs", "max", "min", "muladd", "pow",
-    "sqrt", "exp", "log", "sin", "cos", "tanh", "floor", "ceil", "trunc", "rint", "isnan",
+    "add", "sub", "mul", "div", "floordiv", "mod", "fmod", "neg", "abs", "max", "min", "muladd",
+    "pow", "sqrt", "exp", "log", "sin", "cos", "tanh", "floor", "ceil", "trunc", "rint", "isnan",
     "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select",
     "to_float", "to_float32", "to_int", "to_bool",
 ))  # fmt: skip

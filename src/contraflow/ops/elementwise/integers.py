@@ -152,7 +152,7 @@ def floor_divide(a, b):
     quotient = s.select(s.ne(rest, 0.0) & ((b < 0) ^ (rest < 0)), quotient - 1.0, quotient)
     down = s.floor(quotient)
     down = s.select(quotient - down > 0.5, down + 1.0, down)
-    zero = special_functions.copy_sign(s.const(0.0, a.dtype), a / b)
+    zero = s.select(s.eq(a, 0.0), a / b, s.const(0.0, a.dtype))
     return s.select(s.eq(b, 0.0), a / b, s.select(s.eq(quotient, 0.0), zero, down))
 
 
@@ -204,7 +204,7 @@ def remainder(a, b):
     if not a.dtype.is_floating_point:
         return a % _not_zero(b)
     rest = special_functions.fmod(a, b)
-    zero = special_functions.copy_sign(s.const(0.0, a.dtype), b)
+    zero = s.select(b < 0, s.const(-0.0, a.dtype), s.const(0.0, a.dtype))
     nearest = s.select((b < 0) ^ (rest < 0), rest + b, rest)
     return s.select(s.eq(rest, 0.0), zero, nearest)
 
