@@ -342,3 +342,23 @@ def test_the_thread_that_asks_is_noticed() -> None:
             yield seen[-2:]
 
     beside(program)
+
+
+def test_an_argument_may_have_the_address_of_state_that_is_gone() -> None:
+    held = {"a": cf.ones(2, 3), "b": cf.ones(2, 3)}
+
+    @cf.compile
+    def function(x: Any) -> Any:
+        held["a"] = x * 2
+        return sum(held.values())
+
+    function(cf.ones(2, 3))
+    ((program,),) = function._programs.values()
+    state = program.guards.state
+    (gone,) = [storage for storage in state.values() if storage() is None]
+    for _ in range(3):
+        x = cf.ones(2, 3)
+        state[id(x.storage)] = gone  # where it may well come to lie
+        assert function(x).tolist() == [[3.0] * 3] * 2
+        assert id(x.storage) not in state
+    assert function.captures == 1

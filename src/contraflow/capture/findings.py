@@ -93,6 +93,7 @@ class Findings:
         guards = program.guards
         for number, hooks in program.recording.hooks.items():
             self.observer.read_hooks(self.call.arguments[number], hooks)
+        self._read_places()
         for t, is_leaf in recorder.graph.as_leaves.items():
             self.observer.read_of_tensor(t, "is_leaf", is_leaf)
         for kind in dict.fromkeys(map(type, recorder.modules)):
@@ -108,12 +109,22 @@ class Findings:
         if graded:
             recording = BackwardRecording(self.program, recorder, self.observer, self.outputs)
             program.pullback = recording.pullback_of(graded, self.call.arguments, known)
+            self._read_places()  # for which hooks and rules of the user's looked
             program.pullback.reads = list(self.observer.reads.values())
             program.pullback.carried = self.observer.carried_read
             self.observer.count_attributes()
         guards.set_reads({**forward, **self._numbers_asked()}, self.observer.reads)
         guards.gone, guards.kept = self.observer.gone, self.observer.kept
         return program
+
+    def _read_places(self) -> None:
+        """Guard on what backward found where it looked for tensors from outside."""
+        graph = self.recorder.graph
+        for result in graph.reached.values():
+            self.observer.read_result_hooks(*result)
+        for targets, met in graph.searches:
+            self.observer.read_search(targets, met)
+        graph.reached, graph.searches = {}, []
 
     def _numbers_asked(self) -> dict[Any, Read]:
         """The numbers of optimizers that the function has asked for."""

@@ -39,7 +39,7 @@ class CutCall(NamedTuple):
 
     def serves(self, program: CapturedProgram) -> bool:
         """Whether a program may be used: it does not know the memory around the parts."""
-        return not self.wholes & program.guards.state
+        return not any(map(program.guards.is_state, self.wholes))
 
     def is_seen(self, program: CapturedProgram) -> bool:
         """Whether a program that was recorded depends on more than the elements of the parts."""

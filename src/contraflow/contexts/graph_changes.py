@@ -1,15 +1,16 @@
 """The changes that a recorded function makes to places in the graph and to hooks from outside.
 
 A recording undoes all of them. Of places in the graph each replay repeats the changes; hooks that a
-function leaves or removes are refused.
+function leaves or removes are refused. The tensors that backward finds there are noted for guards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from contraflow.tensors.hooks import hooks_in, keys
-from contraflow.tensors.node import Edge, Node
+from contraflow.tensors.node import Edge, Node, nodes_below
 from contraflow.tensors.source_line import UserLine
 from contraflow.tensors.tensor import Tensor
 
@@ -60,10 +61,31 @@ class TouchedHooks(NamedTuple):
     line: UserLine | None  # that changed it first
 
 
-class GraphChanges:
-    """The changes that one recording has made to the graph from outside."""
+class ReachedResult(NamedTuple):
+    """The result of an op outside at which backward has ended, as it was before the function."""
 
-    def __init__(self) -> None:
+    tensor: Tensor
+    hooks: tuple[Any, ...]
+    retains: bool
+
+
+class Search(NamedTuple):
+    """The tensors from outside that backward looked for, and those that it met."""
+
+    targets: list[Tensor]
+    met: list[Tensor]
+
+
+class GraphChanges:
+    """The changes that one recording has made to the graph from outside, and what it found there.
+
+    `first_node` is the number of its first node.
+    """
+
+    def __init__(self, first_node: int) -> None:
+        self.first_node = first_node
+        self.reached: dict[int, ReachedResult] = {}  # by id of the tensor
+        self.searches: list[Search] = []
         self.places: dict[int, GraphPlace] = {}  # by id of the tensor
         self.methods: list[tuple[Tensor, str]] = []  # that changed them, as they came
         self.needs: dict[int, Tensor] = {}  # leaves whose `requires_grad` was set
@@ -129,6 +151,40 @@ class GraphChanges:
         known = (self.hooks.get(id(table)) for table in tables)
         return hooks_in(*(now if was is None else was.before for now, was in zip(tables, known)))
 
+    def search(
+        self, roots: Sequence[Tensor], targets: list[Tensor], known: Iterable[Tensor]
+    ) -> Node | None:
+        """Backward looks from roots for targets, which are from outside, as are those known.
+
+        Gives a node from outside that it meets of which no tensor is known.
+        """
+        starts = [edge for root in roots if (edge := root.edge) is not None]
+        nodes = nodes_below(starts, self.first_node)
+        ends = {id(end): end for node in nodes for end in node.targets}
+        ends |= {id(end): end for end, _ in starts}
+        met: dict[int, Tensor] = {}
+        for t in (*targets, *known):  # values that were saved stand at the same places, later
+            for (end, _), _ in self.edges_of(t):
+                if id(end) in ends:
+                    met.setdefault(id(end), t)
+        self.searches.append(Search(targets, list(met.values())))
+        for t in targets:
+            node = t.node
+            if node is not None and id(node) in met and id(t) not in self.reached:
+                self.reached[id(t)] = self._reached(t, node)
+        outside = (
+            end for end in ends.values()
+            if isinstance(end, Node) and end.sequence_nr < self.first_node and id(end) not in met
+        )  # fmt: skip
+        return next(outside, None)
+
+    def _reached(self, t: Tensor, node: Node) -> ReachedResult:
+        watchers, place = node.watchers, self.places.get(id(t))
+        table = None if watchers is None else watchers.tensor_hooks.get(t._index)
+        was = self.hooks.get(id(table))
+        hooks = hooks_in(table if was is None else was.before)
+        return ReachedResult(t, hooks, t._retains if place is None else place.retains)
+
     def restore(self) -> None:
         """Put everything back."""
         for place in self.places.values():
@@ -137,3 +193,4 @@ class GraphChanges:
             table.clear()  # handles refer to the dict itself
             table.update(before)
         self.places, self.methods, self.needs = {}, [], {}  # which keep tensors alive
+        self.reached, self.searches = {}, []

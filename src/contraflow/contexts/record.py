@@ -100,7 +100,7 @@ class Recorder(BottomContext):
         self.fixed_numbers: dict[HostScalar, int | float] = {}  # of those that were read
         self.cells_needed: set[HostScalar] = set()  # those that have to be among them
         self._streams: dict[Generator, TouchedGenerator] = {}
-        self.graph = GraphChanges()  # of what is from outside
+        self.graph = GraphChanges(self.first_node)  # of what is from outside
         self._slots: dict[int, GradSlot] = {}
         self._modules: dict[int, tuple[Any, int]] = {}
         self.modules: list[Any] = []  # and optimizers, that the function used
@@ -559,6 +559,26 @@ class Recorder(BottomContext):
         number = self._arguments.get(id(leaf))
         if number is not None:  # those of state are part of what is watched
             self._hooks_read.setdefault(number, self.graph.hooks_before(leaf))
+
+    def read_places(self, roots: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+        outside = [t for t in targets if self._stands_outside(t)]
+        if not outside:
+            return  # nothing from outside leads to what the function has made
+        known = [t for t in (*roots, *self.graded) if not t.storage.is_recorded]
+        node = self.graph.search(roots, outside, known)
+        if node is not None:
+            raise self.refusal(
+                f"backward looks for {describe(outside[0])} and meets {node.name} from before the "
+                f"call, through a tensor that is neither an argument nor named by the function",
+                "Pass it as an argument.",
+            )
+
+    def _stands_outside(self, t: Tensor) -> bool:
+        """Whether a tensor is at a place in the graph that the function has not made."""
+        node = t.node
+        if node is not None:
+            return node.sequence_nr < self.first_node
+        return self.is_from_outside(t) and t.storage.serial < self.start
 
     def _cells_behind(self, tensor: Tensor) -> set[HostScalar]:
         """The host scalars that a number is computed from, if it is from nothing else."""

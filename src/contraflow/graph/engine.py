@@ -58,12 +58,15 @@ def backward(
         (order or Pass)(retain, create_graph, None).run(starts)
         return
     wanted = {id(x): x for x in inputs}.values()  # each once, however often it is named
-    task = (order or Pass)(retain, create_graph, _targets("backward", list(wanted)))
+    task = (order or Pass)(retain, create_graph, _targets("backward", roots, list(wanted)))
+    for x in wanted:
+        if x.node is not None:
+            x.retain_grad()  # by which its gradient is accumulated, now and by later passes
     task.run(starts)
     found = task.found()
     with changed(grad=create_graph):
         for x, g in zip(wanted, found):
-            if g is not None:
+            if g is not None and x.node is None:
                 _accumulate(x, g, False, create_graph)
 
 
@@ -79,7 +82,7 @@ def grad(
     """The gradients of `inputs`, `.grad` untouched."""
     starts = _start(outputs, gradients)
     retain = create_graph if retain_graph is None else retain_graph
-    task = (order or Pass)(retain, create_graph, _targets("grad", inputs))
+    task = (order or Pass)(retain, create_graph, _targets("grad", outputs, inputs))
     task.run(starts)
     found = task.found()
     if not allow_unused:
@@ -160,7 +163,7 @@ def _start(
     return starts
 
 
-def _targets(caller: str, inputs: Sequence[Tensor]) -> list[Edge]:
+def _targets(caller: str, roots: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Edge]:
     edges = []
     for x in inputs:
         edge = x.edge
@@ -169,6 +172,9 @@ def _targets(caller: str, inputs: Sequence[Tensor]) -> list[Edge]:
                 f"{caller}: {describe(x)} does not require grad, so it has no gradient."
             )
         edges.append(edge)
+    context = state().context
+    if context.is_recording:
+        context.read_places(roots, inputs)
     return edges
 
 
@@ -239,7 +245,7 @@ class Pass:
                     if not heap:
                         break
                 node, *cotangents = nodes.pop(-heapq.heappop(heap))
-                if node.sequence_nr < first:
+                if node.sequence_nr < first and self.runs(node):  # one that is a target need not
                     self.context.refuse_node(node)
                 self.deliver(self.visit(node, cotangents))
             for leaf, value in self.frontier.leaves.values():

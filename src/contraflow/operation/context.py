@@ -127,6 +127,13 @@ class Context:
         """The hooks on a leaf are about to be read: backward has come to it."""
         self.below.read_hooks(leaf)
 
+    def read_places(self, roots: Any, targets: Any) -> None:
+        """Backward is about to look from some tensors for others, wherever these are in the graph.
+
+        Only a context that records is told.
+        """
+        self.below.read_places(roots, targets)
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """Take `blocks` counters of a random generator: its (seed, offset) before, as op inputs."""
         return self.below.draw(generator, blocks)

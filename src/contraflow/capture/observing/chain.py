@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from contraflow.capture.state.places import NestedPlace, Place
+from contraflow.tensors.tensor import Tensor
 
 SlotKey = tuple[Any, ...]  # of a slot: the address of what holds it, and its name there
 
@@ -45,6 +46,10 @@ class ObserverChain(Protocol):
     @abstractmethod
     def _ask(self, x: Any, place: Place, question: Callable[[Any], Any]) -> Any:
         """Ask an object that keeps its state to itself."""
+
+    @abstractmethod
+    def _is_parameter(self, x: Tensor) -> bool:
+        """Whether a module that the function has used holds a tensor as a parameter."""
 
     @abstractmethod
     def touch(self, x: Any) -> None:

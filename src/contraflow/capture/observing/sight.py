@@ -51,6 +51,7 @@ from contraflow.capture.rewriting.library import (
     is_library_code,
     is_library_module,
 )
+from contraflow.capture.state.graph_reads import LeafHooks, OutsideGraph, ResultHooks
 from contraflow.capture.state.places import (
     Argument,
     Cell,
@@ -70,7 +71,6 @@ from contraflow.capture.state.reads import (
     Equal,
     FunctionCode,
     Lacks,
-    LeafHooks,
     Read,
     Same,
     Together,
@@ -366,6 +366,26 @@ class Sight(ObserverChain):
         place = self.tensor_place(leaf)
         if place is not None:
             self._add((id(leaf), "hooks"), LeafHooks(place, hooks, self._keep))
+
+    def read_result_hooks(self, x: Tensor, hooks: Sequence[Any], retains: bool) -> None:
+        """Backward has ended at the result of an op from outside."""
+        place = self._graph_place(x)
+        self._add((id(x), "hooks"), ResultHooks(place, hooks, retains, self._keep))
+
+    def read_search(self, targets: Sequence[Tensor], met: Sequence[Tensor]) -> None:
+        """Backward has looked for some tensors, and ended at what it met on the way."""
+        found = [self._graph_place(x) for x in met if not self._is_parameter(x)]
+        if found:
+            key = "search", *map(id, targets), *map(id, met)
+            self._add(key, OutsideGraph([self._graph_place(x) for x in targets], found))
+
+    def _graph_place(self, x: Tensor) -> Place:
+        """Where each call finds a tensor, whose place in the graph matters."""
+        if self.recorder.argument_of(x) is None:
+            self.see(x)
+        place = self.tensor_place(x)
+        assert place is not None, "a tensor can be referred to weakly"
+        return place
 
     def read_of_tensor(self, x: Tensor, name: str, value: Any, *path: str) -> None:
         """A property of a tensor from before had a value that the recording depends on.

@@ -134,7 +134,8 @@ class Guards:
         self.gradients: list[GradientRead] = []
         self.sharing: list[tuple[int, int, bool]] = []  # of these with others
         self.watched: list[Watched] = []
-        self.state: set[int] = set()  # ids of the storages that are not arguments
+        # The storages that are not arguments, by their ids, which others have when they are gone.
+        self.state: dict[int, weakref.ref[Storage]] = {}
         self.pins: dict[int, Pin] = {}  # of arguments that are also state
         self.reads: list[Read] = []
         self.late = 0  # how many of these, at the end, only backward has read
@@ -152,7 +153,7 @@ class Guards:
         self.watched = [Watched.of(t) for t in tensors]
         known = {id(t.storage): w.storage for t, w in zip(tensors, self.watched)}
         own = {id(t.storage) for t in arguments}
-        self.state = set(known) - own
+        self.state = {key: ref for key, ref in known.items() if key not in own}
         self.sharing = self._sharing(arguments)
         for number, t in enumerate(arguments):
             if id(t.storage) in known:
@@ -232,7 +233,7 @@ class Guards:
                 return False
         if self.state:
             for number, t in enumerate(arguments):
-                if id(t.storage) in self.state and number not in self.pins:
+                if number not in self.pins and self.is_state(id(t.storage)):
                     return False
         if self.pins:
             for number, pin in self.pins.items():
@@ -243,6 +244,14 @@ class Guards:
         return all(read.holds(arguments) for read in self.gradients) and self.share_as_recorded(
             arguments
         )
+
+    def is_state(self, address: int) -> bool:
+        """Whether the storage there is state, and not another at the address of one gone."""
+        reference = self.state.get(address)
+        if reference is not None and reference() is None:
+            self.state.pop(address, None)  # also where hits look
+            return False
+        return reference is not None
 
     def share_as_recorded(self, arguments: Sequence[Tensor]) -> bool:
         """Whether the gradients that were read are one tensor, or share memory, with each other,
@@ -265,7 +274,9 @@ class Guards:
             # Nobody else has a gradient that nobody has looked at.
             memory = id(gradient.storage if isinstance(gradient, Tensor) else gradient)
             number = tensors.setdefault(id(gradient), len(tensors))
-            found.append((number, storages.setdefault(memory, len(storages)), memory in self.state))
+            found.append(
+                (number, storages.setdefault(memory, len(storages)), self.is_state(memory))
+            )
         return found
 
     def conditions(self, writer: ConditionWriter, arguments: int) -> Iterator[str]:

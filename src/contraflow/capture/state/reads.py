@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from contraflow.capture.state.places import (
     namespace_of,
     namespace_source,
 )
-from contraflow.tensors.hooks import hooks_in
 from contraflow.tensors.tree import elements_of, exact, is_exact, is_in, length_of
 
 PLAIN = frozenset([
@@ -389,35 +387,6 @@ class Elements(Read):
 
     def was(self) -> str:
         return "of other elements"
-
-
-class LeafHooks(Read):
-    """The hooks on an argument that is a leaf, which backward ran inside the function."""
-
-    __slots__ = ("addresses", "kept")
-
-    def __init__(self, place: Place, hooks: Sequence[Any], keep: Callable[[Any], Any]) -> None:
-        super().__init__(place)
-        self.addresses, self.kept = [*map(id, hooks)], [keep(hook) for hook in hooks]
-
-    def fits(self, value: Any) -> bool:
-        hooks = hooks_in(value._hooks, value._accumulated_hooks)
-        return value._node is None and [*map(id, hooks)] == self.addresses
-
-    def source(self, writer: ConditionWriter) -> str:
-        here = writer.place(self.place)
-        if len(self.addresses) == 2:  # the ends of both tables
-            return f"not ({here}._node or {here}._hooks or {here}._accumulated_hooks)"
-        return f"{writer.name(self.fits)}({here})"
-
-    def change(self, given: GivenArguments) -> str:
-        with suppress(*NOTHING_THERE):
-            if self.place.get(given)._node is not None:
-                return f"{self.place} was a leaf and is the result of an op"
-        return f"the hooks on {self.place} have changed"
-
-    def __str__(self) -> str:
-        return f"hooks on {self.place}"
 
 
 class Together(Read):
