@@ -17,7 +17,7 @@ from contraflow.ops.elementwise.basic import exp, log, to_dtype, where
 from contraflow.ops.elementwise.mathematics import xlogy
 from contraflow.ops.index.gather import check_range, gather
 from contraflow.ops.nn.loss import NP_REDUCED, reduced, unknown_reduction
-from contraflow.ops.nn.norm import log_softmax, np_softmax
+from contraflow.ops.nn.norm import log_softmax, np_softmax, rounded, wide
 from contraflow.ops.reduction.reduce import require_floating, sum_
 from contraflow.ops.shape.view import reshape
 from contraflow.shapes import whole
@@ -82,9 +82,9 @@ def _bounded_log(x: Tensor) -> Tensor:
 def binary_cross_entropy(x, target, weight=None, *, reduction="mean"):
     """The mean of -(target log(x) + (1 - target) log(1 - x)) of probabilities x."""
     _same_shape("binary_cross_entropy", x, target)
-    losses = binary_surprise(x, target)
-    losses = losses if weight is None else losses * weight
-    return reduced("binary_cross_entropy", losses, reduction)
+    losses = binary_surprise(wide(x), wide(target))
+    losses = losses if weight is None else losses * wide(weight)
+    return rounded(reduced("binary_cross_entropy", losses, reduction), x, target, weight)
 
 
 def _np_bce_logits(
@@ -117,13 +117,14 @@ def binary_cross_entropy_with_logits(x, target, weight=None, pos_weight=None, *,
     """Binary cross entropy of sigmoid(x), without overflow; `pos_weight` weighs the positives."""
     require_floating("binary_cross_entropy_with_logits", x)
     _same_shape("binary_cross_entropy_with_logits", x, target)
+    given, (x, target) = (x, target, weight, pos_weight), (wide(x), wide(target))
     # log(1 - sigmoid(x)) is logsigmoid(x) - x.
     yes = logsigmoid(x)
     if pos_weight is not None:
-        yes = yes * (1.0 + (pos_weight - 1.0) * target)
+        yes = yes * (1.0 + (wide(pos_weight) - 1.0) * target)
     losses = (1.0 - target) * x - yes
-    losses = losses if weight is None else losses * weight
-    return reduced("binary_cross_entropy_with_logits", losses, reduction)
+    losses = losses if weight is None else losses * wide(weight)
+    return rounded(reduced("binary_cross_entropy_with_logits", losses, reduction), *given)
 
 
 @binary_cross_entropy_with_logits.signature
@@ -190,7 +191,10 @@ def _by_class(
     name: str, rows: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int,
     reduction: str, smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """-rows at the target's class: weighed, without those ignored, the rest of rows by a share."""
+    """-rows at the target's class: weighed, without those ignored, the rest of rows by a share.
+
+    Of half precision that is computed in float32, and rounded once.
+    """
     dim = _classes(name, rows, target, weight)
     counted = target != whole(name, "ignore_index", ignore_index)
     # An ignored target is often no class at all: look up class 0 in its place.
@@ -198,19 +202,18 @@ def _by_class(
     if at.storage.on_host:  # elsewhere gather finds it
         check_range(name, at.array, rows.shape[dim])
     slot = (*at.shape[:dim], 1, *at.shape[dim:])
-    losses = -reshape(gather(rows, dim, reshape(at, slot)), at.shape)
-    shares = to_dtype(counted, dtype=rows.dtype)
+    losses = -wide(reshape(gather(rows, dim, reshape(at, slot)), at.shape))
+    shares = to_dtype(counted, dtype=losses.dtype)
     if weight is not None:
-        shares = shares * gather(weight, 0, reshape(at, (at.numel(),))).reshape(at.shape)
+        shares = shares * wide(gather(weight, 0, reshape(at, (at.numel(),)))).reshape(at.shape)
         losses = losses * shares
     losses = where(counted, losses, 0.0)
     if smoothing:
-        even = rows if weight is None else rows * _along(weight, rows, dim)
+        even = wide(rows) if weight is None else wide(rows) * _along(wide(weight), rows, dim)
         spread = where(counted, -sum_(even, dim=dim), 0.0)
         losses = (1.0 - smoothing) * losses + (smoothing / rows.shape[dim]) * spread
-    if reduction == "mean":
-        return sum_(losses) / sum_(shares)
-    return reduced(name, losses, reduction)
+    found = sum_(losses) / sum_(shares) if reduction == "mean" else reduced(name, losses, reduction)
+    return rounded(found, rows, weight)
 
 
 def _along(weight: Tensor, rows: Tensor, dim: int) -> Tensor:
@@ -342,11 +345,13 @@ def cross_entropy(
             f"to ignore."
         )
     _check_class_weight("cross_entropy", x, weight, dim)
+    given = x, target, weight
     if label_smoothing:
-        target = target * (1.0 - label_smoothing) + label_smoothing / x.shape[dim]
+        target = wide(target) * (1.0 - label_smoothing) + label_smoothing / x.shape[dim]
     rows = log_softmax(x, dim=dim)
-    weighed = rows if weight is None else rows * _along(weight, rows, dim)
-    return reduced("cross_entropy", -sum_(weighed * target, dim=dim), reduction)
+    weighed = wide(rows) if weight is None else wide(rows) * _along(wide(weight), rows, dim)
+    losses = -sum_(weighed * wide(target), dim=dim)
+    return rounded(reduced("cross_entropy", losses, reduction), *given)
 
 
 def _np_kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
@@ -382,7 +387,10 @@ def kl_div(x, target, *, reduction="mean", log_target=False):
         raise ValueError(
             f"kl_div: reduction is {reduction!r}; it must be 'mean', 'sum', 'batchmean' or 'none'."
         )
+    given, (x, target) = (x, target), (wide(x), wide(target))
     losses = exp(target) * (target - x) if log_target else xlogy(target, target) - target * x
     if reduction == "batchmean":
-        return sum_(losses) / x.shape[0] if x.ndim else sum_(losses)
-    return reduced("kl_div", losses, reduction)
+        found = sum_(losses) / x.shape[0] if x.ndim else sum_(losses)
+    else:
+        found = reduced("kl_div", losses, reduction)
+    return rounded(found, *given)

@@ -22,6 +22,7 @@ from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import abs_, exp, log, minimum, sqrt, where
 from contraflow.ops.linalg.distance import at_least, pairwise_distance
+from contraflow.ops.nn.norm import rounded, wide
 from contraflow.ops.reduction.reduce import mean, require_floating, sum_
 from contraflow.ops.shape.view import reshape
 from contraflow.shapes import broadcast_shapes
@@ -90,7 +91,7 @@ def _weighed(name: str, losses: Tensor, weight: Tensor | None, x: Tensor) -> Ten
         raise ValueError(
             f"{name}: the weight is {describe(weight)}; it needs the shape of {describe(x)}."
         )
-    return losses * weight
+    return losses * wide(weight)
 
 
 def _mean_by_weight(
@@ -99,7 +100,7 @@ def _mean_by_weight(
     """Reduce weighed losses; their mean is by the sum of the weights."""
     losses = _weighed(name, losses, weight, x)
     if weight is not None and how == "mean":
-        return sum_(losses) / sum_(weight)
+        return sum_(losses) / sum_(wide(weight))
     return reduced(name, losses, how)
 
 
@@ -128,8 +129,9 @@ def _np_weighed(losses: Any, weight: Any, reduction: str) -> Any:
 def mse_loss(x, target, weight=None, *, reduction="mean"):
     """The mean of the squared differences."""
     require_floating("mse_loss", x)
-    difference = x - target
-    return _mean_by_weight("mse_loss", difference * difference, weight, x, reduction)
+    difference = wide(x) - wide(target)
+    losses = difference * difference
+    return rounded(_mean_by_weight("mse_loss", losses, weight, x, reduction), x, target, weight)
 
 
 def _apart(*shape: int) -> tuple[Array, Array]:
@@ -155,7 +157,8 @@ def _apart(*shape: int) -> tuple[Array, Array]:
 def l1_loss(x, target, weight=None, *, reduction="mean"):
     """The mean of the absolute differences."""
     require_floating("l1_loss", x)
-    return _mean_by_weight("l1_loss", abs_(x - target), weight, x, reduction)
+    losses = abs_(wide(x) - wide(target))
+    return rounded(_mean_by_weight("l1_loss", losses, weight, x, reduction), x, target, weight)
 
 
 def _np_smooth_l1(x: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -186,12 +189,12 @@ def smooth_l1_loss(x, target, *, reduction="mean", beta=1.0):
     require_floating("smooth_l1_loss", x)
     if beta < 0:
         raise ValueError(f"smooth_l1_loss: beta is {beta}; it must not be negative.")
-    difference = x - target
+    difference = wide(x) - wide(target)
     size = abs_(difference)
     if beta:
         near = difference * difference * (0.5 / beta)
         size = where(size < beta, near, size - 0.5 * beta)
-    return reduced("smooth_l1_loss", size, reduction)
+    return rounded(reduced("smooth_l1_loss", size, reduction), x, target)
 
 
 def _np_huber(
@@ -223,10 +226,11 @@ def huber_loss(x, target, weight=None, *, reduction="mean", delta=1.0):
     require_floating("huber_loss", x)
     if delta <= 0:
         raise ValueError(f"huber_loss: delta is {delta}; it must be positive.")
-    difference = x - target
+    difference = wide(x) - wide(target)
     size = abs_(difference)
     losses = where(size <= delta, 0.5 * (difference * difference), delta * (size - 0.5 * delta))
-    return reduced("huber_loss", _weighed("huber_loss", losses, weight, x), reduction)
+    losses = _weighed("huber_loss", losses, weight, x)
+    return rounded(reduced("huber_loss", losses, reduction), x, target, weight)
 
 
 # --- distributions -----------------------------------------------------------------------------
@@ -259,12 +263,13 @@ def _np_poisson(
 def poisson_nll_loss(x, target, *, log_input=True, full=False, eps=1e-8, reduction="mean"):
     """The mean of rate - target log(rate), with Stirling's term for log(target!) in `full`."""
     require_floating("poisson_nll_loss", x)
+    given, (x, target) = (x, target), (wide(x), wide(target))
     losses = exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
         t = where(target > 1, target, 1.0)
         stirling = t * log(t) - t + 0.5 * log(2 * math.pi * t)
         losses = losses + where(target > 1, stirling, 0.0)
-    return reduced("poisson_nll_loss", losses, reduction)
+    return rounded(reduced("poisson_nll_loss", losses, reduction), *given)
 
 
 def _np_gaussian(
@@ -304,11 +309,11 @@ def gaussian_nll_loss(x, target, var, *, full=False, eps=1e-6, reduction="mean")
             f"gaussian_nll_loss: the variance {describe(var)} does not fit {describe(x)}; it needs "
             f"that shape, with one dim of size 1 or without the last."
         )
-    var = at_least(var, eps)
-    difference = x - target
+    given, var = (x, target, var), at_least(wide(var), eps)
+    difference = wide(x) - wide(target)
     losses = 0.5 * (log(var) + difference * difference / var)
     losses = losses + 0.5 * math.log(2 * math.pi) if full else losses
-    return reduced("gaussian_nll_loss", losses, reduction)
+    return rounded(reduced("gaussian_nll_loss", losses, reduction), *given)
 
 
 # --- margins -----------------------------------------------------------------------------------
@@ -333,8 +338,8 @@ _SIGNS = np.array([1, -1, 1])
 def margin_ranking_loss(input1, input2, target, *, margin=0.0, reduction="mean"):
     """The mean of max(0, margin - target (input1 - input2)), for targets of -1 and 1."""
     require_floating("margin_ranking_loss", input1)
-    losses = clamp_min(margin - target * (input1 - input2), 0.0)
-    return reduced("margin_ranking_loss", losses, reduction)
+    losses = clamp_min(margin - wide(target) * (wide(input1) - wide(input2)), 0.0)
+    return rounded(reduced("margin_ranking_loss", losses, reduction), input1, input2, target)
 
 
 @composite(
@@ -353,8 +358,10 @@ def margin_ranking_loss(input1, input2, target, *, margin=0.0, reduction="mean")
 def hinge_embedding_loss(x, target, *, margin=1.0, reduction="mean"):
     """The mean of x where the target is 1, and of max(0, margin - x) where it is -1."""
     require_floating("hinge_embedding_loss", x)
-    apart = where(target != 1, clamp_min(margin - x, 0.0), 0.0)
-    return reduced("hinge_embedding_loss", apart + where(target != -1, x, 0.0), reduction)
+    near = wide(x)
+    apart = where(target != 1, clamp_min(margin - near, 0.0), 0.0)
+    losses = apart + where(target != -1, near, 0.0)
+    return rounded(reduced("hinge_embedding_loss", losses, reduction), x)
 
 
 def _np_cosine_embedding(
@@ -390,12 +397,12 @@ def cosine_embedding_loss(input1, input2, target, *, margin=0.0, reduction="mean
             f"cosine_embedding_loss: the target is {describe(target)}; {describe(input1)} needs "
             f"shape {list(input1.shape[:-1])}."
         )
+    given, (input1, input2) = (input1, input2), (wide(input1), wide(input2))
     squares = (sum_(x * x, dim=-1) + 1e-12 for x in (input1, input2))
     cosine = sum_(input1 * input2, dim=-1) / sqrt(next(squares) * next(squares))
     apart = where(target == -1, clamp_min(cosine - margin, 0.0), 0.0)
-    return reduced(
-        "cosine_embedding_loss", where(target == 1, 1.0 - cosine, 0.0) + apart, reduction
-    )
+    losses = where(target == 1, 1.0 - cosine, 0.0) + apart
+    return rounded(reduced("cosine_embedding_loss", losses, reduction), *given)
 
 
 def _np_triplet(
@@ -432,11 +439,14 @@ def triplet_margin_loss(
     """The mean of max(0, margin + |anchor - positive| - |anchor - negative|), by the p-norm."""
     if margin <= 0:
         raise ValueError(f"triplet_margin_loss: margin is {margin}; it must be positive.")
+    given = anchor, positive, negative
+    anchor, positive, negative = wide(anchor), wide(positive), wide(negative)
     near = pairwise_distance(anchor, positive, p=p, eps=eps)
     far = pairwise_distance(anchor, negative, p=p, eps=eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p=p, eps=eps))
-    return reduced("triplet_margin_loss", clamp_min(margin + near - far, 0.0), reduction)
+    losses = clamp_min(margin + near - far, 0.0)
+    return rounded(reduced("triplet_margin_loss", losses, reduction), *given)
 
 
 @public
@@ -480,4 +490,5 @@ def triplet_margin_with_distance_loss(
 def soft_margin_loss(x, target, *, reduction="mean"):
     """The mean of log(1 + exp(-target x)), for targets of -1 and 1."""
     require_floating("soft_margin_loss", x)
-    return reduced("soft_margin_loss", -logsigmoid(target * x), reduction)
+    losses = -logsigmoid(wide(target) * wide(x))
+    return rounded(reduced("soft_margin_loss", losses, reduction), x, target)

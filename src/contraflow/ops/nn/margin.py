@@ -17,6 +17,7 @@ from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.gather import check_integers, gather
 from contraflow.ops.nn.loss import NP_REDUCED, reduced, unknown_reduction
+from contraflow.ops.nn.norm import rounded, wide
 from contraflow.ops.reduction.reduce import amin, any_, mean, require_floating, sum_
 from contraflow.ops.shape.parts import narrow
 from contraflow.ops.shape.view import expand, reshape
@@ -82,15 +83,15 @@ def multi_margin_loss(x, target, weight=None, *, p=1, margin=1.0, reduction="mea
     """The mean over classes of max(0, margin - x[target] + x[i])**p, the target itself left out."""
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2.")
-    rows = _rows("multi_margin_loss", x, target, x.shape[:-1])
+    rows = wide(_rows("multi_margin_loss", x, target, x.shape[:-1]))
     at = reshape(target, (rows.shape[0], 1))
     gaps = clamp_min(margin - gather(rows, 1, at) + rows, 0.0)
     gaps = gaps * gaps if p == 2 else gaps
     if weight is not None:
-        gaps = gaps * gather(expand(weight, rows.shape), 1, at)
+        gaps = gaps * wide(gather(expand(weight, rows.shape), 1, at))
     others = where(arange(rows.shape[1]) == at, 0.0, gaps)
     losses = reshape(mean(others, dim=1), target.shape)
-    return reduced("multi_margin_loss", losses, reduction)
+    return rounded(reduced("multi_margin_loss", losses, reduction), x, weight)
 
 
 # PyTorch puts the weight last.
@@ -147,7 +148,7 @@ def multilabel_margin_loss(x, target, *, reduction="mean", most=None):
 
     A row of the target names classes up to its first -1; `most` of them, where that is known.
     """
-    rows = _rows("multilabel_margin_loss", x, target, x.shape)
+    rows = wide(_rows("multilabel_margin_loss", x, target, x.shape))
     n, classes = rows.shape
     labels = reshape(target, rows.shape)
     most = classes if most is None else most
@@ -161,7 +162,8 @@ def multilabel_margin_loss(x, target, *, reduction="mean", most=None):
     gaps = 1.0 - reshape(gather(rows, 1, at), (n, most, 1)) + reshape(rows, (n, 1, classes))
     counted = reshape(valid, (n, most, 1)) & ~named
     losses = sum_(where(counted, clamp_min(gaps, 0.0), 0.0), dim=(1, 2)) / classes
-    return reduced("multilabel_margin_loss", reshape(losses, x.shape[:-1]), reduction)
+    losses = reshape(losses, x.shape[:-1])
+    return rounded(reduced("multilabel_margin_loss", losses, reduction), x)
 
 
 @multilabel_margin_loss.signature
@@ -207,6 +209,7 @@ def _np_multilabel_soft_margin(x: Any, target: Any, weight: Any, reduction: str)
 def multilabel_soft_margin_loss(x, target, weight=None, *, reduction="mean"):
     """The mean over classes of the binary cross entropy of sigmoid(x) with the target."""
     require_floating("multilabel_soft_margin_loss", x)
+    given, (x, target) = (x, target, weight), (wide(x), wide(target))
     losses = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
-    losses = losses if weight is None else losses * weight
-    return reduced("multilabel_soft_margin_loss", mean(losses, dim=-1), reduction)
+    losses = losses if weight is None else losses * wide(weight)
+    return rounded(reduced("multilabel_soft_margin_loss", mean(losses, dim=-1), reduction), *given)

@@ -12,7 +12,7 @@ import numpy as np
 
 from contraflow import thresholds
 from contraflow.contexts.applying import outside_graph
-from contraflow.dtypes import HALVES, DType, float32, float64
+from contraflow.dtypes import HALVES, DType, float32, float64, promote
 from contraflow.errors import describe
 from contraflow.operation.binding import OneDim
 from contraflow.operation.kinds import composite
@@ -27,9 +27,20 @@ from contraflow.shapes import Shape, numel
 from contraflow.tensors.tensor import Tensor
 
 
-def wide(x: Tensor) -> Tensor:
+def wide(x: Any) -> Any:
     """In the dtype sums are formed in: float32 for half precision, else as it is."""
-    return to_dtype(x, dtype=float32) if x.dtype in HALVES else x
+    return to_dtype(x, dtype=float32) if getattr(x, "dtype", None) in HALVES else x
+
+
+def rounded(found: Tensor, *inputs: Any) -> Tensor:
+    """What was computed of wide inputs, rounded once to the dtype that the inputs have together."""
+    given = [x for x in inputs if isinstance(x, Tensor)]
+    if found.dtype is not float32 or all(x.dtype not in HALVES for x in given):
+        return found
+    full, single = (
+        tuple([x.dtype for x in given if bool(x.ndim) is dims]) for dims in (True, False)
+    )
+    return to_dtype(found, dtype=promote(full, single, ()))
 
 
 # --- softmax -----------------------------------------------------------------------------------
