@@ -13,6 +13,7 @@ from tests.devices.test_walled_ops import (
     CASES,
     applied,
     differentiable,
+    fits,
     gradients,
     skip_host_op,
 )
@@ -42,9 +43,9 @@ def test_op(op: Op, sample: Sample, webgpu: Any) -> None:
         with pytest.raises(cf.DeviceError, match="is not a dtype of webgpu"):
             check(op, sample, here, expected)
         return
-    if any(x.dtype is cf.int64 and x.numel() and not fits(x) for x in expected):
+    if not all(map(fits, expected)):
         if op.name in ("full", "integers"):
-            pytest.skip("the functions that apply it check numbers given: test_webgpu_integers.py")
+            pytest.skip("the functions that apply it check numbers given: test_narrow_integers.py")
         with pytest.raises(OverflowError, match="does not fit the 32 bits that int64 has"):
             check(op, sample, here, expected)
         return
@@ -52,10 +53,6 @@ def test_op(op: Op, sample: Sample, webgpu: Any) -> None:
         check(op, sample, here, expected)
     except cf.DeviceError as error:
         skip_host_op(error)
-
-
-def fits(x: cf.Tensor) -> bool:
-    return x.min().item() >= -(2**31) and x.max().item() < 2**31
 
 
 def check(op: Op, sample: Sample, here: list[Any], expected: tuple[Any, ...]) -> None:
@@ -138,9 +135,9 @@ def test_op_compiled(op: Op, sample: Sample, webgpu: Any) -> None:
         with pytest.raises(cf.DeviceError, match="is not a dtype of webgpu"):
             run("webgpu")
         return
-    if any(x.dtype is cf.int64 and x.numel() and not fits(x) for x in expected[0]):
+    if not all(map(fits, expected[0])):
         if op.name in ("full", "integers"):
-            pytest.skip("the functions that apply it check numbers given: test_webgpu_integers.py")
+            pytest.skip("the functions that apply it check numbers given: test_narrow_integers.py")
         with pytest.raises(OverflowError, match="does not fit the 32 bits that int64 has"):
             list(map(cf.Tensor.cpu, run("webgpu")[0]))
         return

@@ -25,6 +25,7 @@ from contraflow.compiler.plan import SCALARS, HostStep, Plan
 from contraflow.compiler.tape import Tape, Value
 from contraflow.devices import names
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, PendingRuns
+from contraflow.devices.narrow_values import check_elements, packed_scalars
 from contraflow.devices.run_words import RunWords
 from contraflow.devices.segments import kernel_steps, segments, step_event
 from contraflow.dtypes import DType
@@ -104,6 +105,8 @@ class WalledDevice:
             raise DeviceError(f"to: {array.dtype} is not a dtype of {self.name}. Cast it before.")
         assert type(array) is np.ndarray
         assert array.flags.c_contiguous
+        if array.dtype == np.int64 and self.limits.int64_bits < 64:
+            check_elements(self.name, array)
         buffer = self.allocate(array.shape, _dtype(array))
         self._memory[buffer.number][:] = np.frombuffer(array.tobytes(), np.uint8)
         return buffer
@@ -263,8 +266,16 @@ class WalledProgram:
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
         with self.device.lock:
+            self._check_scalars(scalars)
             self.words.set_scalars(*scalars)
             self.device.submit(WalledRun(self, self._given(), self.words.scalars), late)
+
+    def _check_scalars(self, scalars: Sequence[float | int]) -> None:
+        """Refuse host scalars that the kernels of WebGPU could not have."""
+        if self.device.limits.int64_bits < 64:
+            for step in kernel_steps(self.plan):
+                if source.count_groups(step.call):  # it has points
+                    packed_scalars(step, scalars, wgsl.pack_scalars)
 
     def _given(self) -> dict[int, np.ndarray]:
         slots = self.plan.slots
@@ -301,7 +312,8 @@ class WalledProgram:
         if not self.device.limits.aliasing:
             self._check_apart(step, bound)
         try:
-            run_call(step.call, bound, scalars, self.device.contracts)
+            limits = self.device.limits
+            run_call(step.call, bound, scalars, self.device.contracts, limits.int64_bits)
         except OutOfRange as error:
             # The interpreter says it in words, which begin with the index.
             (index,) = re.findall(r"^index (-?\d+) ", str(error))

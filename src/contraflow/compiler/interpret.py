@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,13 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.dtypes import INT
-from contraflow.expressions.evaluate import contracted, evaluate, read_array, saturating_cast
+from contraflow.expressions.evaluate import (
+    contracted,
+    evaluate,
+    read_array,
+    saturating_cast,
+    wrapped,
+)
 from contraflow.expressions.expression import Expr
 from contraflow.operation.reference import run_reference, strided
 from contraflow.shapes import View
@@ -37,11 +43,19 @@ from contraflow.spec import Spec
 BoundOperand = tuple[np.ndarray | None, int]
 
 
+class _Arithmetic(NamedTuple):
+    """How a device computes, as far as it may differ: the options of `run_call`."""
+
+    contracts: int | None
+    narrow: bool  # whether int64 has 32 bits
+
+
 def run_call(
     call: KernelCall,
     arrays: Sequence[BoundOperand],
     scalars: Sequence[float | int] = (),
     contracts: int | None = None,
+    int64_bits: int = 64,
 ) -> None:
     """Run a kernel call over flat arrays, writing into those of its out operands.
 
@@ -49,22 +63,24 @@ def run_call(
     None and a position in `scalars`; for a position operand None and its offset. `contracts`
     is for a device whose arithmetic is not exact (`Limits.exact`): products and sums become one
     operation in some kernels and in some sweeps over their points, and others for each number.
+    `int64_bits` is as in `Limits`: with 32 of them, integers wrap around there.
     """
+    arithmetic = _Arithmetic(contracts, int64_bits < 64)
     with np.errstate(all="ignore"):
         if isinstance(call.kernel, Contraction):
             _run_contraction(call, call.kernel, arrays)
         elif isinstance(call.kernel, Attention):
             _run_attention(call, call.kernel, arrays, scalars)
         elif isinstance(call.kernel, Scatter):
-            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars, contracts))
+            _run_scatter(_BoxRun(call, call.kernel, arrays, scalars, arithmetic))
         elif isinstance(call.kernel, Sort):
-            _run_sort(_BoxRun(call, call.kernel, arrays, scalars, contracts))
+            _run_sort(_BoxRun(call, call.kernel, arrays, scalars, arithmetic))
         elif isinstance(call.kernel, Merge):
-            _run_merge(_BoxRun(call, call.kernel, arrays, scalars, contracts))
+            _run_merge(_BoxRun(call, call.kernel, arrays, scalars, arithmetic))
         elif isinstance(call.kernel, Scan):
-            _run_parts(call, call.kernel, _ScanRun, arrays, scalars, contracts)
+            _run_parts(call, call.kernel, _ScanRun, arrays, scalars, arithmetic)
         else:
-            _run_parts(call, call.kernel, _LoopsRun, arrays, scalars, contracts)
+            _run_parts(call, call.kernel, _LoopsRun, arrays, scalars, arithmetic)
 
 
 def range_problem(tape: Tape, line: TapeLine, index: int) -> str:
@@ -184,14 +200,15 @@ class _BoxRun(Generic[SomeBox]):
         kernel: SomeBox,
         arrays: Sequence[BoundOperand],
         scalars: Sequence[float | int],
-        contracts: int | None,
+        arithmetic: _Arithmetic,
     ) -> None:
         self.call, self.kernel, self.operands = call, kernel, kernel.operands
         self.arrays, self.scalars = arrays, scalars
         # Odd where the next sweep contracts, and another number for the sweep behind it.
         self.choice = None
-        if contracts is not None:
-            self.choice = int(kernel.identity[contracts % 64], 16)
+        if arithmetic.contracts is not None:
+            self.choice = int(kernel.identity[arithmetic.contracts % 64], 16)
+        self.narrow = arithmetic.narrow
         self.grid = np.indices(call.sizes, np.int64, sparse=True)
         self.sizes = list(call.sizes)
         self.reduced: dict[tuple[int, int], np.ndarray] = {}
@@ -208,7 +225,19 @@ class _BoxRun(Generic[SomeBox]):
             if self.choice % 2:
                 roots = contracted(tuple(roots), self.choice % 4 == 3)
             self.choice += 1
-        return evaluate(roots, self._leaf)
+        return self.evaluate_once(roots)
+
+    def evaluate_once(self, roots: Sequence[Expr]) -> list[Any]:
+        """The values of expressions that no sweep computes again."""
+        return evaluate(wrapped(tuple(roots)) if self.narrow else roots, self._leaf)
+
+    def combine(
+        self, roots: Sequence[Expr], left: Sequence[Any], right: Sequence[Any]
+    ) -> list[Any]:
+        """Expressions over the `left` and `right` leaves of a fold."""
+        sides = {"left": left, "right": right}
+        roots = wrapped(tuple(roots)) if self.narrow else roots
+        return evaluate(roots, lambda e, _: sides[e.fn][e.data])
 
     def _leaf(self, e: Expr, args: list[Any]) -> Any:
         if e.fn == "axis":
@@ -239,12 +268,6 @@ class _BoxRun(Generic[SomeBox]):
         array[at] = np.broadcast_to(value, shape)
 
 
-def _combine(roots: Sequence[Expr], left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-    """Expressions over the `left` and `right` leaves of a fold."""
-    sides = {"left": left, "right": right}
-    return evaluate(roots, lambda e, _: sides[e.fn][e.data])
-
-
 def _run_scatter(run: _BoxRun[Scatter]) -> None:
     """Fold whole slices of the outer axes, one inner point after the other."""
     kernel = run.kernel
@@ -257,7 +280,7 @@ def _run_scatter(run: _BoxRun[Scatter]) -> None:
     places, value = (np.broadcast_to(x, sizes).reshape(flat) for x in (places, value))
     for i in range(places.shape[-1]):
         where = places[..., i]
-        (target[where],) = _combine((kernel.combine,), (target[where],), (value[..., i],))
+        (target[where],) = run.combine((kernel.combine,), (target[where],), (value[..., i],))
 
 
 def _run_sort(run: _BoxRun[Sort]) -> None:
@@ -339,17 +362,17 @@ def _run_parts(
     make: Callable[..., _LoopsRun | _ScanRun],
     arrays: Sequence[BoundOperand],
     scalars: Sequence[float | int],
-    contracts: int | None,
+    arithmetic: _Arithmetic,
 ) -> None:
     """Run a kernel; one whose last outer axis counts the parts of an inner one part by part."""
     cut, counter = kernel.cut, kernel.outer - 1
     if cut is None:
-        make(call, kernel, arrays, scalars, contracts).run()
+        make(call, kernel, arrays, scalars, arithmetic).run()
         return
     size, parts = call.sizes[cut], call.sizes[counter]
     length = part_length(size, parts)
     for number in range(parts):
-        run = make(call, kernel, arrays, scalars, contracts)
+        run = make(call, kernel, arrays, scalars, arithmetic)
         start = min(number * length, size)
         run.take(counter, number, number + 1)
         run.take(cut, start, min(start + length, size))
@@ -382,13 +405,13 @@ class _LoopsRun(_BoxRun[Loops]):
         outer = tuple(self.sizes[: self.kernel.outer])
         points = math.prod(self.sizes[self.kernel.outer :])
         flat = [np.broadcast_to(v, self.sizes).reshape((*outer, points)) for v in values]
-        start = [np.broadcast_to(v, outer) for v in evaluate(reduction.identity, self._leaf)]
+        start = [np.broadcast_to(v, outer) for v in self.evaluate_once(reduction.identity)]
         total = start
         for first in range(0, points, BLOCK):
             block = start
             for i in range(first, min(first + BLOCK, points)):
-                block = _combine(reduction.combine, block, [v[..., i] for v in flat])
-            total = _combine(reduction.combine, total, block)
+                block = self.combine(reduction.combine, block, [v[..., i] for v in flat])
+            total = self.combine(reduction.combine, total, block)
         for component, value in enumerate(total):
             # Values at the outer level keep the inner axes with size one.
             self.reduced[r, component] = np.reshape(value, outer + (1,) * self.kernel.inner)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.dtypes import DType
+from contraflow.dtypes import DType, int32, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import LEAVES, Expr, walk
 from contraflow.expressions.intrinsics import INTRINSICS
@@ -68,6 +68,36 @@ def contracted(roots: tuple[Expr, ...], last: bool = False) -> tuple[Expr, ...]:
         return s.fma(-a, b, c) if i else s.fma(a, b, -c)
 
     return tuple(s.rewrite(roots, contract))
+
+
+def narrow_constant(value: int) -> int:
+    """A constant of int64 on a device where that has 32 bits: the ends of int64, which are the
+    identities of max and min, become those of int32."""
+    return _NARROW_ENDS.get(value, value)
+
+
+_NARROW_ENDS = {
+    int(wide): int(narrow)
+    for wide, narrow in zip(
+        (np.iinfo(np.int64).min, np.iinfo(np.int64).max),
+        (np.iinfo(np.int32).min, np.iinfo(np.int32).max),
+    )
+}
+
+
+@lru_cache(maxsize=1024)
+def wrapped(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The same expressions as a device computes them whose int64 has 32 bits: each result wraps
+    around there. Numbers of the host keep their 64 bits, of which a kernel may take both halves."""
+
+    def wrap(e: Expr) -> Expr | None:
+        if e.dtype is not int64:
+            return None
+        if e.fn == "const":
+            return s.const(narrow_constant(e.data), int64)
+        return None if e.fn in LEAVES else s.cast(s.cast(e, int32), int64)
+
+    return tuple(s.rewrite(roots, wrap))
 
 
 def read_array(array: Any, args: list[Any], guarded: bool) -> Any:

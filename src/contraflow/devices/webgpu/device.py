@@ -17,6 +17,7 @@ import numpy as np
 from contraflow import config, threads
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.compiler.plan import Plan
+from contraflow.devices import narrow_values
 from contraflow.devices.webgpu import adapters, raw_calls, windows
 from contraflow.devices.webgpu.adapters import DeviceLost
 from contraflow.devices.webgpu.buffers import (
@@ -54,7 +55,6 @@ _STORED: dict[DType, np.dtype[Any]] = {
     float16: np.dtype(np.float16),
     float32: np.dtype(np.float32),
 }
-_INT32 = np.iinfo(np.int32)
 
 # A call, whether its kernel keeps from writing after a failure, and whether it adds to its result.
 PipelineRequest = tuple[KernelCall, bool, bool]
@@ -174,7 +174,7 @@ class WebgpuDevice:
         dtype = from_numpy(array.dtype)
         self._check_dtype(dtype)
         if dtype is int64:
-            self._check_values(array)
+            narrow_values.check_elements(self.name, array)
         words = np.ascontiguousarray(array, _STORED[dtype])
         if words.nbytes % WORD:
             words = np.append(words, words.dtype.type(0))
@@ -186,15 +186,6 @@ class WebgpuDevice:
                 self.check()
                 self.calls.write(buffer.memory.buffer, 0, words)
             return buffer
-
-    def _check_values(self, array: np.ndarray) -> None:
-        """Refuse integers that do not fit."""
-        if array.size and not (_INT32.min <= array.min() and array.max() <= _INT32.max):
-            outside = array[(array < _INT32.min) | (array > _INT32.max)].reshape(-1)[0]
-            raise DeviceError(
-                f"to: webgpu holds int64 in 32 bits, and {outside} does not fit. "
-                "Keep this tensor on the cpu."
-            )
 
     def pinned(self, shape: Shape, dtype: DType) -> None:
         """Nothing: the interface of WebGPU has none."""

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contraflow.compiler.kernel import WRITES
-from contraflow.compiler.narrow_integers import OVERFLOW
-from contraflow.compiler.plan import SCALARS, KernelStep, Plan
+from contraflow.compiler.plan import KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, StepRefused
+from contraflow.devices.narrow_values import packed_scalars
 from contraflow.devices.segments import kernel_steps, step_event
 from contraflow.devices.webgpu import windows
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
@@ -149,11 +149,7 @@ class WebgpuProgram:
         content = bytearray(self._scalars_bytes)
         for step, at in zip(self._steps, self._scalars_at):
             if at >= 0:
-                given = [scalars[b.offset] if b.slot == SCALARS else 0 for b in step.bindings]
-                try:
-                    words = wgsl.pack_scalars(step.call.kernel, given)
-                except DeviceError:  # an integer, told as one that a kernel finds too large
-                    raise IndexOutOfRange(OVERFLOW, step.line) from None
+                words = packed_scalars(step, scalars, wgsl.pack_scalars)
                 content[at : at + len(words)] = words
         return bytes(content)
 

@@ -32,6 +32,7 @@ from contraflow.compiler.kernel import Attention, Contraction, Kernel, KernelCal
 from contraflow.dtypes import ALL, DType, bool_, float16, float32, int32, int64, uint32
 from contraflow.errors import DeviceError
 from contraflow.expressions import expression as s
+from contraflow.expressions.evaluate import narrow_constant
 from contraflow.expressions.expression import Number
 from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.clike import bodies, source, wide
@@ -103,7 +104,7 @@ _TYPES = {
 }
 _REMEDIES = {"float64": "float32", "bfloat16": "float32"}
 _SHIFT = INTRINSICS["shr"].wgsl["int"]  # type: ignore[index]
-_INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
+_INT32 = np.iinfo(np.int32)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -155,9 +156,7 @@ class Wgsl:
         return f"({whole}i)" if whole < 0 else f"{whole}i"
 
     def _narrow(self, value: int) -> int:
-        # The ends of int64 are the identities of max and min, and become those of i32.
-        ends = {int(_INT64.min): int(_INT32.min), int(_INT64.max): int(_INT32.max)}
-        return _check_range(self.kernel_name, ends.get(value, value))
+        return _check_range(self.kernel_name, narrow_constant(value))
 
     def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
         """Fill in a template. The upper half of a number comes with it where it is wanted."""

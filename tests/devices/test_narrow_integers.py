@@ -1,7 +1,11 @@
-"""int64 on the webgpu device has 32 bits: what does not fit is an error, and what fits is exact."""
+"""Where int64 has 32 bits what does not fit is an error, and what fits is exact.
+
+On webgpu, and on the walled device within its limits, whose interpreter wraps around as it does.
+"""
 
 from __future__ import annotations
 
+import functools
 import operator
 import random
 from collections.abc import Callable
@@ -9,20 +13,38 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.walled import WEBGPU, WalledDevice, opened
 
 import contraflow as cf
 
 MOST, LEAST = 2**31 - 1, -(2**31)
 TEXT = (
-    r"a result, or a number given, does not fit the 32 bits that int64 has on webgpu; "
+    r"a result, or a number given, does not fit the 32 bits that int64 has on (webgpu|walled); "
     r"compute it in float32"
 )
 
-pytestmark = pytest.mark.usefixtures("webgpu")
+PLACES = ("walled", "webgpu")
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def found(request):
+    """A device whose int64 has 32 bits."""
+    if request.param == "webgpu":
+        yield request.getfixturevalue("webgpu")
+        return
+    with opened(functools.partial(WalledDevice, limits=WEBGPU)) as device:
+        yield device
+
+
+@pytest.fixture(autouse=True)
+def place(found):
+    """Its name; it is the default device."""
+    with cf.device(found.name):
+        yield found.name
 
 
 def there(*numbers: int) -> cf.Tensor:
-    return cf.tensor(list(numbers), dtype=cf.int64, device="webgpu")
+    return cf.tensor(list(numbers), dtype=cf.int64)
 
 
 def squared(x: cf.Tensor) -> cf.Tensor:
@@ -40,13 +62,13 @@ FITS: dict[str, tuple[Callable[[], cf.Tensor], list[int]]] = {
     "neg": (lambda: -there(MOST), [-MOST]),
     "shift": (lambda: there(1) << 30, [1 << 30]),
     "negative shift": (lambda: there(-1) << 31, [LEAST]),
-    "cast": (lambda: cf.tensor([-(2.0**31)], device="webgpu").long(), [LEAST]),
+    "cast": (lambda: cf.tensor([-(2.0**31)]).long(), [LEAST]),
     "sum that comes back": (lambda: there(MOST, MOST, -MOST, 5, -6).sum(0, True), [MOST - 1]),
     "negative sum": (lambda: there(-MOST, -1).sum(0, keepdim=True), [LEAST]),
-    "long sum": (lambda: cf.arange(60_000, device="webgpu").sum(0, True), [59_999 * 30_000]),
+    "long sum": (lambda: cf.arange(60_000).sum(0, True), [59_999 * 30_000]),
     "prod": (lambda: there(-65536, 32768, 1).prod(0, keepdim=True), [LEAST]),
     "prod with a zero": (lambda: there(65536, 65536, 0, 7).prod(0, keepdim=True), [0]),
-    "long prod": (lambda: (cf.ones(9000, device="webgpu") * 1).long().prod(0, True), [1]),
+    "long prod": (lambda: (cf.ones(9000) * 1).long().prod(0, True), [1]),
     "cumsum": (lambda: there(MOST, -MOST, LEAST, 5).cumsum(0), [MOST, 0, LEAST, LEAST + 5]),
     "cumprod": (lambda: there(65536, 32767, 0, 9).cumprod(0), [65536, 65536 * 32767, 0, 0]),
     # The sums of later parts alone leave 32 bits.
@@ -74,10 +96,10 @@ FITS: dict[str, tuple[Callable[[], cf.Tensor], list[int]]] = {
         lambda: cf.fmod(there(LEAST, LEAST, 1, MOST, -7), there(-1, 3, LEAST, LEAST, 3)),
         [0, -2, 1, MOST, -1],
     ),
-    "arange": (lambda: cf.arange(MOST - 1, MOST + 1, device="webgpu"), [MOST - 1, MOST]),
-    "empty arange": (lambda: cf.arange(2**40, 2**40, device="webgpu"), []),
+    "arange": (lambda: cf.arange(MOST - 1, MOST + 1), [MOST - 1, MOST]),
+    "empty arange": (lambda: cf.arange(2**40, 2**40), []),
     "matmul of batches": (
-        lambda: squared(cf.arange(24, device="webgpu")),
+        lambda: squared(cf.arange(24)),
         squared(cf.arange(24)).tolist(),
     ),
 }
@@ -106,9 +128,9 @@ FAILS: dict[str, tuple[Callable[[], Any], str]] = {
     "div": (lambda: cf.div(there(LEAST), there(-1), rounding_mode="trunc"), "div"),
     "shift": (lambda: there(1) << 31, ""),
     "far shift": (lambda: there(3) << 40, ""),
-    "cast": (lambda: cf.tensor([3e9], device="webgpu").long(), "to_dtype"),
+    "cast": (lambda: cf.tensor([3e9]).long(), "to_dtype"),
     "sum": (lambda: there(MOST, 1).sum(), "sum"),
-    "long sum": (lambda: cf.arange(100_000, device="webgpu").sum(), "sum"),
+    "long sum": (lambda: cf.arange(100_000).sum(), "sum"),
     "sum of rows": (lambda: there(1, 2, MOST, 1).reshape(2, 2).sum(1), "sum"),
     "prod": (lambda: there(65536, 32768).prod(), "prod"),
     "prod that wraps to zero": (lambda: there(65536, 65536).prod(), "prod"),
@@ -144,7 +166,7 @@ def test_a_compiled_function_names_the_line_and_writes_nothing():
     assert step(there(1)).tolist() == [MOST]
     count.copy_(there(MOST - 1))
     step(there(0))
-    with pytest.raises(OverflowError, match=rf"add_?: {TEXT}.* at test_webgpu_integers.py:\d+"):
+    with pytest.raises(OverflowError, match=rf"add_?: {TEXT}.* at test_narrow_integers.py:\d+"):
         step(there(2)).tolist()
     assert count.tolist() == [MOST - 1]
 
@@ -164,31 +186,31 @@ def test_random_arithmetic_is_exact_or_an_error(seed):
                 f(there(a), there(b)).item()
 
 
-def test_counting_needs_no_check(webgpu, monkeypatch):
-    x = cf.tensor(np.arange(100) % 3 == 0, device="webgpu")
-    monkeypatch.setattr(webgpu, "run_checked", None)
+def test_counting_needs_no_check(found, monkeypatch):
+    x = cf.tensor(np.arange(100) % 3 == 0)
+    monkeypatch.setattr(found, "run_checked", None, raising=False)  # of webgpu
     assert x.sum().item() == 34
 
 
 def test_int32_wraps_as_on_the_cpu():
     x = cf.tensor([MOST], dtype=cf.int32)
-    assert (x.to("webgpu") + 1).tolist() == (x + 1).tolist() == [LEAST]
+    assert (x + 1).tolist() == (x.cpu() + 1).tolist() == [LEAST]
 
 
 def test_a_range_that_does_not_fit_is_refused():
     text = (
-        r"^arange: 2147483648 does not fit the 32 bits that int64 has on webgpu\. "
+        r"^arange: 2147483648 does not fit the 32 bits that int64 has on (webgpu|walled)\. "
         r"Use dtype=contraflow\.float32, or device='cpu'\."
     )
     with pytest.raises(OverflowError, match=text):
-        cf.arange(MOST, MOST + 2, device="webgpu")
-    counted = cf.compile(lambda n: cf.arange(n, n + 3, device="webgpu"))
+        cf.arange(MOST, MOST + 2)
+    counted = cf.compile(lambda n: cf.arange(n, n + 3))
     assert counted(5).tolist() == [5, 6, 7]
     with pytest.raises(OverflowError, match=text):
         counted(MOST - 1)
     with pytest.raises(OverflowError, match=r"^arange: -2147483649 does not fit"):
-        cf.arange(LEAST, LEAST - 2, -1, device="webgpu")
-    assert cf.arange(MOST, MOST + 2, dtype=cf.int32, device="webgpu").tolist() == [MOST, LEAST]
+        cf.arange(LEAST, LEAST - 2, -1)
+    assert cf.arange(MOST, MOST + 2, dtype=cf.int32).tolist() == [MOST, LEAST]
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -198,13 +220,13 @@ def test_large_integers_beside_floats(compiled):
         return filled + x * n + x / 2**40 + cf.where(x > 1, 2**34, x)
 
     x = cf.tensor([0.5, 1.5])
-    there = (cf.compile(compute) if compiled else compute)(x.to("webgpu"), 2**41)
-    np.testing.assert_allclose(there.tolist(), compute(x, 2**41).tolist(), rtol=1e-6)
+    there = (cf.compile(compute) if compiled else compute)(x, 2**41)
+    np.testing.assert_allclose(there.tolist(), compute(x.cpu(), 2**41).tolist(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("value", [-1e30, 3e9, float("inf")])
-def test_floats_that_become_integers_of_a_fill_are_checked(value, webgpu):
+def test_floats_that_become_integers_of_a_fill_are_checked(value):
     for make in (cf.full, cf.compile(lambda *args, **options: cf.full(*args, **options))):
         with pytest.raises(OverflowError, match=r"full: .* does not fit the 32 bits that int64"):
-            make((2,), value, dtype=cf.int64, device="webgpu")
-    assert cf.full((2,), 1e9, dtype=cf.int64, device="webgpu").tolist() == [1000000000] * 2
+            make((2,), value, dtype=cf.int64)
+    assert cf.full((2,), 1e9, dtype=cf.int64).tolist() == [1000000000] * 2
