@@ -19,13 +19,12 @@ from contraflow.ops.linalg.matrices import (
     householder_product,
     lstsq,
     matrix_exp,
-    matrix_norm,
     matrix_power,
     matrix_rank,
     pinv,
-    vector_norm,
 )
-from contraflow.ops.linalg.matrices import linalg_norm as norm
+from contraflow.ops.linalg.norms import linalg_norm as norm
+from contraflow.ops.linalg.norms import matrix_norm, vector_norm
 from contraflow.ops.linalg.products import matmul, multi_dot, vecdot
 from contraflow.ops.linalg.solve import LinAlgError, cholesky, inv, solve, solve_triangular
 from contraflow.ops.shape import parts, view

@@ -15,7 +15,7 @@ from contraflow.ops.index.gather import embedding as _embedding
 from contraflow.ops.index.gather import gather, segment_sum
 from contraflow.ops.index.scatter import scatter_reduce
 from contraflow.ops.index.search import searchsorted
-from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.linalg.norms import vector_norm
 from contraflow.ops.reduction.reduce import max_, sum_
 from contraflow.ops.shape.joining import cat
 from contraflow.ops.shape.view import expand

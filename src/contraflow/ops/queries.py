@@ -14,7 +14,8 @@ from contraflow.ops.creation.create import full_like, ones_like
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.elementwise.integers import floor
 from contraflow.ops.elementwise.mathematics import exp2, log2
-from contraflow.ops.linalg.matrices import matrix_norm, pinv, vector_norm
+from contraflow.ops.linalg.matrices import pinv
+from contraflow.ops.linalg.norms import matrix_norm, vector_norm
 from contraflow.ops.linalg.solve import solve_triangular
 from contraflow.ops.shape.joining import cat
 from contraflow.shapes import Sizes

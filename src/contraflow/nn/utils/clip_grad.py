@@ -12,7 +12,7 @@ from contraflow.operation.context import other_devices
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_max, isfinite
-from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.linalg.norms import vector_norm
 from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
 

@@ -12,7 +12,8 @@ from contraflow.ops.creation.create import eye, zeros_like
 from contraflow.ops.creation.random import randn
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.linalg.decompositions import qr
-from contraflow.ops.linalg.matrices import householder_product, matrix_exp, vector_norm
+from contraflow.ops.linalg.matrices import householder_product, matrix_exp
+from contraflow.ops.linalg.norms import vector_norm
 from contraflow.ops.linalg.solve import solve
 from contraflow.ops.shape.diagonals import tril
 from contraflow.ops.shape.joining import cat

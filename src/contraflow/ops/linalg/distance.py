@@ -13,7 +13,7 @@ from contraflow.ops.creation.create import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.slices import index_select
-from contraflow.ops.linalg.matrices import vector_norm
+from contraflow.ops.linalg.norms import vector_norm
 from contraflow.ops.nn.norm import wide
 from contraflow.ops.reduction.reduce import require_floating, sum_
 from contraflow.ops.shape.view import expand
