@@ -20,7 +20,7 @@ from _thread import get_ident
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from contraflow import collector
 
@@ -29,9 +29,7 @@ T = TypeVar("T")
 _gate = threading.RLock()  # held by the one piece of work that `run` does in another thread
 _running: set[Task] = set()
 _local = threading.local()
-_known: list[weakref.ref[Any]] = []  # the locks
-_most = 64  # of them, before those that are gone are left out
-_own = threading.RLock()  # guards these two
+_own = threading.RLock()  # guards `_locks`
 _STARTING = 1.0  # seconds within which a thread that was started begins
 
 
@@ -270,6 +268,33 @@ _note_main_thread()
 # --- locks -------------------------------------------------------------------------------------
 
 
+class WeakList(Generic[T]):
+    """Objects in the order in which they were added, as long as somebody else holds them."""
+
+    __slots__ = ("_refs", "_most")
+
+    def __init__(self) -> None:
+        self._refs: list[weakref.ref[T]] = []
+        self._most = 64  # references, before those whose objects are gone are left out
+
+    def add(self, made: T) -> None:
+        """Note an object."""
+        self._refs.append(weakref.ref(made))
+        if len(self._refs) > self._most:
+            self._refs = [ref for ref in self._refs if ref() is not None]
+            self._most = 64 + 2 * len(self._refs)
+
+    def alive(self) -> list[T]:
+        """Those that are there still."""
+        return [made for made in [ref() for ref in self._refs] if made is not None]
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+
+_locks = WeakList[Any]()
+
+
 def lock() -> Any:
     """A lock that a forked child finds free, even if another thread held it."""
     return _noted(_thread.allocate_lock())
@@ -281,12 +306,8 @@ def recursive_lock() -> Any:
 
 
 def _noted(made: Any) -> Any:
-    global _known, _most
     with _own:
-        _known.append(weakref.ref(made))
-        if len(_known) > _most:
-            _known = [ref for ref in _known if ref() is not None]
-            _most = 64 + 2 * len(_known)
+        _locks.add(made)
     return made
 
 
@@ -294,10 +315,8 @@ def _free_locks() -> None:
     """In a forked child, whose other threads are gone with what they held."""
     _running.clear()
     _own._at_fork_reinit()  # type: ignore[attr-defined]
-    for ref in _known:
-        made = ref()
-        if made is not None:
-            made._at_fork_reinit()
+    for made in _locks.alive():
+        made._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -79,8 +79,7 @@ class WebgpuDevice:
         self._make_calls = make_calls or (RawCalls if raw_calls.is_known() else PublicCalls)
         # An interrupt between calls of wgpu would lose kernels of ops that have returned.
         self.undisturbed = threads.Undisturbed(threads.recursive_lock())
-        self._programs: list[weakref.ref[WebgpuProgram]] = []
-        self._most_programs = 64  # before those that are gone are left out
+        self._programs = threads.WeakList[WebgpuProgram]()
         self.generation = 0  # counts how often it was opened
         self._open()
 
@@ -277,10 +276,8 @@ class WebgpuDevice:
     def release_unused(self) -> int:
         """Give memory that no tensor lies in back to the system; the number of bytes."""
         with self.undisturbed:
-            for known in self._programs:
-                program = known()
-                if program is not None:
-                    program.unbind()  # from memory that was a tensor's, and from temporaries
+            for program in self._programs.alive():
+                program.unbind()  # from memory that was a tensor's, and from temporaries
             return self.pool.release()
 
     # --- the queue ------------------------------------------------------------------------
@@ -397,10 +394,7 @@ class WebgpuDevice:
         with self.undisturbed:
             self.check()
             program = WebgpuProgram(self, plan)
-            self._programs.append(weakref.ref(program))
-            if len(self._programs) > self._most_programs:
-                self._programs = [known for known in self._programs if known() is not None]
-                self._most_programs = 64 + 2 * len(self._programs)
+            self._programs.add(program)
             return program
 
     def pipelines(self, wanted: Sequence[PipelineRequest]) -> list[tuple[Any, Any]]:

@@ -369,16 +369,22 @@ def _number(op: str, name: str, value: Any) -> bool | int | float:
     return value
 
 
+def narrow_place(op: str, device: Device | str | None) -> str | None:
+    """The bits that int64 has on the device of creation, for a message; None if these are 64."""
+    place = devices.find(op, device)
+    bits = devices.lookup(str(place)).limits.int64_bits
+    return None if bits >= 64 else f"the {bits} bits that int64 has on {place}"
+
+
 def _check_bits(op: str, values: tuple[Any, ...], device: Device | str | None) -> None:
     """Refuse integers that the device of creation cannot hold."""
     for value in values:
         if -(1 << 31) <= value < 1 << 31 or value != value:  # which every device holds
             continue
-        place = devices.find(op, device)
-        bits = devices.lookup(str(place)).limits.int64_bits
-        if bits < 64:
+        narrow = narrow_place(op, device)
+        if narrow is not None:
             raise OverflowError(
-                f"{op}: {value} does not fit the {bits} bits that int64 has on {place}. "
+                f"{op}: {value} does not fit {narrow}. "
                 "Use dtype=contraflow.float32, or device='cpu'."
             )
 

@@ -21,7 +21,7 @@ from contraflow.operation.kinds import composite
 from contraflow.operation.public import creation, public
 from contraflow.operation.samples import Array, Sample
 from contraflow.ops.creation import checks
-from contraflow.ops.creation.create import check_options, finish, on, shape_of
+from contraflow.ops.creation.create import check_options, finish, narrow_place, on, shape_of
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
 from contraflow.ops.creation.random import normal as standard_normal
 from contraflow.ops.elementwise.basic import exp, log, where
@@ -92,11 +92,10 @@ def _integers(
         if low < least or high - 1 > most:
             raise ValueError(f"{op}: [{low}, {high}) does not fit {dtype}.")
     if low < _INT32[0] or high - 1 > _INT32[1]:  # which every device holds
-        place = devices.find(op, device)
-        bits = devices.lookup(str(place)).limits.int64_bits
-        if bits < 64:
+        narrow = narrow_place(op, device)
+        if narrow is not None:
             raise OverflowError(
-                f"{op}: [{low}, {high}) does not fit the {bits} bits that int64 has on {place}. "
+                f"{op}: [{low}, {high}) does not fit {narrow}. "
                 f"Draw fewer bits, or on the cpu: device='cpu'."
             )
     return draw(integers, shape, dtype, generator, low, high - low, device=device)
