@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 from operator import call
 
+from contraflow import thresholds
+
 # More objects than Python freezes itself, fewer than anyone else can: 3.12 keeps some hundred that
 # never go away from its collector; `gc.freeze` takes all there are, tens of thousands.
 FROZEN_BY_PYTHON = 5000
-MOST_UNVISITED = 200_000  # objects that were made old before all are visited once
 
 _unvisited = 0
 _frozen_by_others = False
@@ -38,7 +39,7 @@ def keep_young() -> None:
     """
     global _unvisited
     _unvisited += gc.get_count()[0]
-    if _unvisited > MOST_UNVISITED:
+    if _unvisited > thresholds.unvisited_objects:
         _unvisited = 0
         gc.collect()
     elif not make_old():

@@ -8,7 +8,9 @@ can set them for a while:
         ...
 
 Constants that decide the text of one kernel (vectors, blocks, panels) are not here but in `render/`
-and `compiler/kernel.py`: the text is cached under a name that follows from those modules.
+and `compiler/kernel.py`: the text is cached under a name that follows from those modules. Nor are
+limits, which are the same for every run: of formats, of drivers, of arguments, of memory that is
+kept. `tests/house/test_thresholds.py` lists those with their reasons.
 """
 
 from __future__ import annotations
@@ -31,6 +33,24 @@ bare_arrays = 1 << 13
 # Elements, over the inputs of all nodes, from which on backward uses threads that it was given.
 parallel_backward = 1 << 18
 waiting_pieces = 8  # parts of a gradient that wait for each other; more are stored one by one
+formed_outputs = 8  # outputs of a node for which forms of what is applied to them are kept
+many_view_ops = 8  # views of views from which on one op stands for all of them
+few_random_words = 1024  # words that Python's integers compute sooner than arrays
+written_signature = 50  # uses of an op from which on a function is written for its signature
+kept_file_names = 10_000  # files known to be the user's or not; generated code may have many names
+unvisited_objects = 200_000  # objects that were made old before all are visited once
+
+# --- capture -----------------------------------------------------------------------------------
+
+many_captures = 8  # the recordings of one function at which a warning is given
+long_tape = 20_000  # lines of a recording from which on a warning names what makes so many
+paired_storages = 8  # storages that a hit compares pair by pair
+number_questions = 32  # about one number; code that asks more, such as a loop, needs its value
+seen_changes = 2  # a number or tensor that guards have found changed so often is carried
+filled_caches = 3  # a cache that lacks results more often than this in one call drops them again
+learned_recordings = 32  # a call that is recorded more often, to carry more places, is refused
+kept_structures = 256  # the structures of arguments whose fixed numbers are remembered
+kept_rewrites = 4096  # code objects whose observed form is kept
 
 # --- tapes -------------------------------------------------------------------------------------
 
@@ -70,6 +90,38 @@ best_fit_values = 2048
 cpu_shared_work = 12_500  # element operations that one thread does sooner than it meets another
 cpu_long_loop = 100_000  # points of a kernel that are worth dealing out
 cpu_long_result = 1 << 16  # elements of a contraction's result; less is not worth packing twice
+cpu_long_text = 100_000  # characters of LLVM's text that one thread compiles; a longer one is cut
+
+# --- CUDA --------------------------------------------------------------------------------------
+
+cuda_graph_steps = 3  # of a program that becomes a graph; fewer are launched as fast
+cuda_graph_runs = 5  # of a program before it becomes a graph
+cuda_graphs = 6  # that a program records; then its launches stay as they are
+cuda_branches = 2000  # steps of a graph; in longer programs each waits for the one before it
+cuda_bytes_apart = 1 << 29  # of temporaries up to which none of them takes the place of another
+cuda_grouped_blocks = 1024  # of each call among those of one launch
+cuda_fitting_addresses = 64  # sets of addresses that a graph is known to fit
+cuda_late_products = 3  # products that come behind the longest way; fewer are not worth it
+cuda_late_height = 3  # the most steps to the end of a late product's way
+cuda_late_slack = 6  # the least steps by which that is shorter than the longest way
+# Sums up to this length are not cut into parts: the second kernel that adds these takes longer than
+# it spares, though the library prefers it for small results. Nor are longer ones, the second
+# number, where other products fill the GPU.
+cuda_short_sums = 255
+cuda_short_sums_beside = 1024
+# Where TF32 is allowed, products of sums and results up to these sizes are done in float32: by the
+# library's kernels for that they take 2.2 to 2.4 us, and 2.6 to 2.9 with TF32 (H200).
+cuda_exact_sums = 32
+cuda_exact_results = 64 * 64
+
+# --- WebGPU ------------------------------------------------------------------------------------
+
+# Kernels that wait before they are submitted: the GPU begins while others are being encoded. Few
+# after it was waited for, then more.
+webgpu_first_kernels = 12
+webgpu_waiting_kernels = 96
+webgpu_waiting_work = 1 << 24  # operations of these, likewise: a GPU is busy with them for a while
+webgpu_bindings = 16  # sets of addresses that a program is kept bound to
 
 
 _NAMES = frozenset(name for name, value in globals().items() if type(value) is int)

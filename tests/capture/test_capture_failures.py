@@ -13,8 +13,7 @@ import pytest
 from tests.helpers.side_by_side import leaf
 
 import contraflow as cf
-from contraflow import config
-from contraflow.capture import trace
+from contraflow import config, thresholds
 from contraflow.testing import assert_close
 
 F = cf.nn.functional
@@ -366,7 +365,7 @@ def test_explain_tells_what_runs(mode: str) -> None:
 
 
 def test_a_very_long_tape_warns_once_and_names_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "LONG_TAPE", 100)
+    monkeypatch.setattr(thresholds, "long_tape", 100)
 
     @cf.compile
     def step(x: Any) -> Any:

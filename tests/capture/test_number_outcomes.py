@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import contraflow as cf
-from contraflow import nn, optim
-from contraflow.tensors.symbol import MOST_QUESTIONS
+from contraflow import nn, optim, thresholds
 from contraflow.testing import assert_close
 
 F = nn.functional
@@ -110,7 +109,7 @@ def test_each_outcome_is_recorded_once(name: str) -> None:
         lambda x, n: x if n in {2, 3} else x * 2,
         lambda x, n: x * {0: 1, 1: 2}.get(n, 3),
         lambda x, n: x if n + 100 in range(10**6) else x * 2,  # too many questions
-        lambda x, n: _counted_down(x, n + 2 * MOST_QUESTIONS),
+        lambda x, n: _counted_down(x, n + 2 * thresholds.number_questions),
     ],
 )
 def test_a_value_that_is_needed_is_part_of_the_key(function: Callable[..., Any]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.helpers.observed import LIBRARY, PLAIN, compiled, logging_hooks, nested, outcome, plain
 from tests.helpers.python_programs import PROGRAMS
 
+from contraflow import thresholds
 from contraflow.capture.rewriting import bytecode, rewrite
 from contraflow.capture.rewriting.rewrite import Rewriter, is_observed, original
 
@@ -196,7 +197,7 @@ def test_equal_code_has_its_own_observed_form():
 
 
 def test_store_is_bounded(monkeypatch):
-    monkeypatch.setattr(rewrite, "LIMIT", 10)
+    monkeypatch.setattr(thresholds, "kept_rewrites", 10)
     rewriter = Rewriter(PLAIN)
     made = [rewriter.observed(compile("x.y", f"<{i}>", "eval")) for i in range(50)]
     assert len(rewriter._made) == 10

@@ -33,8 +33,7 @@ from tests.helpers.state_worlds import (
 )
 
 import contraflow as cf
-from contraflow import config, nn
-from contraflow.capture import compiled
+from contraflow import config, nn, thresholds
 from contraflow.testing import assert_close
 
 ALONE = ("either", "failures", "refusals", "prelude")
@@ -531,7 +530,7 @@ def test_an_argument_with_the_key_none_is_recorded_once() -> None:
 
 def test_what_is_never_settled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often a recording finds more that it must carry, a call comes to an end."""
-    monkeypatch.setattr(compiled, "MOST_LEARNED", 0)
+    monkeypatch.setattr(thresholds, "learned_recordings", 0)
     state = {"h": cf.zeros(1)}
 
     def f(x: cf.Tensor) -> None:
@@ -542,7 +541,7 @@ def test_what_is_never_settled_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         f(cf.ones(1))
     assert f.refusals
     assert "state['h']" in f.refusals[0]
-    monkeypatch.setattr(compiled, "MOST_LEARNED", 1)
+    monkeypatch.setattr(thresholds, "learned_recordings", 1)
     f(cf.ones(1))
     assert state["h"].item() == 1
 

@@ -254,7 +254,7 @@ def test_a_first_call_collects_the_youngest_generation_alone() -> None:
         """
         import gc
         import contraflow as cf
-        from contraflow import collector
+        from contraflow import thresholds
 
         def note(phase, found):
             if phase == "start":
@@ -268,9 +268,9 @@ def test_a_first_call_collects_the_youngest_generation_alone() -> None:
         gc.callbacks.append(note)
         step(x)
         print("old:", gc.get_count()[0] < 700, gc.get_freeze_count())
-        collector.MOST_UNVISITED = 500
+        thresholds.unvisited_objects = 500
         cf.compile(lambda x: (x + x).sum())(x)
-        collector.MOST_UNVISITED = 100_000
+        thresholds.unvisited_objects = 100_000
         cf.compile(lambda x: (x - x).sum())(x)
         gc.callbacks.clear()
         """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers.native import WIDTHS, run_native
 
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.compiler.kernel import KernelCall, contraction
 from contraflow.devices.cpu import jit, parts
 from contraflow.dtypes import bfloat16, float32
@@ -40,12 +40,12 @@ def test_each_function_of_a_long_text_is_defined_once():
         declared = set(re.findall(r"^declare .*@(\w+)\(", part, re.MULTILINE))
         mentioned = set(re.findall(rf"@({name}\w*)", part)) & set(names)
         assert declared == mentioned - set(own)
-        assert max(map(len, found)) < 1.5 * parts.LENGTH
+        assert max(map(len, found)) < 1.5 * thresholds.cpu_long_text
 
 
 def test_functions_that_other_texts_may_have_are_copied(monkeypatch):
     """The functions `apart` have the same names in every kernel that uses them."""
-    monkeypatch.setattr(parts, "LENGTH", 60)
+    monkeypatch.setattr(thresholds, "cpu_long_text", 60)
     shared = "define internal void @apart.f() cold #0 {\n  call void @apart.g()\n  ret void\n}\n"
     inner = "define internal void @apart.g() cold #0 {\n  ret void\n}\n"
     users = "".join(
@@ -86,8 +86,8 @@ def test_a_product_in_parts_has_the_bits_of_one_text(tmp_path, monkeypatch, dtyp
     strides = ((0, 0, k, 1), (0, 0, n, 1), (0, 0, n, 1))
     call = KernelCall(kernel, (1, 1, m, n, k), strides)
     results = []
-    for length in (parts.LENGTH // 4, 1 << 30):
-        monkeypatch.setattr(parts, "LENGTH", length)
+    for length in (thresholds.cpu_long_text // 4, 1 << 30):
+        monkeypatch.setattr(thresholds, "cpu_long_text", length)
         for entry in (tmp_path / "cpu").glob("*"):
             entry.unlink()
         jit._addresses.clear()

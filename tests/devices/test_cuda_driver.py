@@ -21,12 +21,11 @@ from tests.helpers.recording_driver import CUresult, RecordingDriver
 from tests.helpers.walled import opened
 
 import contraflow as cf
-from contraflow import devices
+from contraflow import devices, thresholds
 from contraflow.devices.cuda import compiler, memory
 from contraflow.devices.cuda import driver as driver_module
 from contraflow.devices.cuda.device import CudaDevice
 from contraflow.devices.cuda.driver import Driver
-from contraflow.devices.cuda.program import RUNS_BEFORE_GRAPH
 from contraflow.devices.cuda.runs import CALLS, CudaRuns
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
@@ -255,20 +254,20 @@ def test_calls_behind_one_that_failed_are_taken_back():
             return loss
 
         tokens = cf.tensor([0, 1], device="recorded")
-        for _ in range(RUNS_BEFORE_GRAPH):  # recording one waits for the calls before it
+        for _ in range(thresholds.cuda_graph_runs):  # recording one waits for the calls before it
             step(tokens)
         device.synchronize()
         cell = optimizer.state[table.weight]["step"]
-        assert cell.value == RUNS_BEFORE_GRAPH
+        assert cell.value == thresholds.cuda_graph_runs
         for _ in range(3):
             step(tokens)
-        assert cell.value == RUNS_BEFORE_GRAPH + 3
+        assert cell.value == thresholds.cuda_graph_runs + 3
         runs = device.outcomes.pending._runs
         assert [run.late.undo is not None for run in runs] == [True] * 3
         fail(device, CALLS, (runs[1].number << 32) + 1, 9)
         with pytest.raises(IndexError, match=r"index 9 is out of range for size 5"):
             device.synchronize()
-        assert cell.value == RUNS_BEFORE_GRAPH + 1
+        assert cell.value == thresholds.cuda_graph_runs + 1
         assert ctypes.c_int64.from_address(device.outcomes.words(CALLS) + 24).value == 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contraflow import thresholds
 from contraflow.dtypes import DType, bool_, float32, float64, int64, uint32
 from contraflow.expressions import elementary, philox
 from contraflow.expressions import evaluate as arrays
@@ -177,12 +178,12 @@ def test_moments(dtype: DType) -> None:
     assert abs((normal[::2] ** 2 * normal[1::2] ** 2).mean() - 1) < 5 * math.sqrt(16 / n)
 
 
-@pytest.mark.parametrize("n", [1, 4, 5, 63, 4 * philox.GROUP, philox.FEW])
+@pytest.mark.parametrize("n", [1, 4, 5, 63, 4 * philox.GROUP, thresholds.few_random_words])
 @pytest.mark.parametrize("offset", [0, 5, philox.GROUP - 1, (1 << 32) - 2, (1 << 64) - 3])
 def test_few_words_are_those_of_arrays(n: int, offset: int, monkeypatch) -> None:
     """They are computed in integers, side by side; the counter wraps in both."""
     few = philox.words(-(1 << 40) + 7, offset, n)
-    monkeypatch.setattr(philox, "FEW", 0)
+    monkeypatch.setattr(thresholds, "few_random_words", 0)
     np.testing.assert_array_equal(few, philox.words(-(1 << 40) + 7, offset, n))
     assert few.dtype == np.uint32
     monkeypatch.undo()

@@ -108,3 +108,109 @@ def test_every_threshold_is_read_at_the_time_it_is_needed() -> None:
     assert not [text for text in texts if "from contraflow.thresholds" in text]
     found = set().union(*map(reads, texts)) - {"using", "on_change"}
     assert found == thresholds._NAMES
+
+
+# Constants that sizes are compared with and that are not thresholds, and why.
+LIMITS = {
+    "capture/rewriting/bytecode.py _LONGEST": "the format of CPython's line tables",
+    "capture/rewriting/rewrite.py _HAVE_ARGUMENT": "the opcodes of CPython 3.11 and 3.12",
+    "capture/web/bundle.py _SMALLEST": "bytes that a buffer of WebGPU has at least",
+    "capture/web/names.py _DEPTH": "names deeper than this would not be read by anybody",
+    "collector.py FROZEN_BY_PYTHON": "more objects than Python freezes itself",
+    "compiler/attention_layout.py _MOST_DIMS": "the axes that the kernel has",
+    "devices/cache.py MOST_BYTES": "of the disk",
+    "devices/cache.py _LOOKS": "a part of that",
+    "devices/cpu/memory.py LEAST": "of memory that is kept: the system has less at hand",
+    "devices/cpu/memory.py ALIGNMENT": "bytes of a cache line",
+    "devices/cpu/memory.py LIMIT": "of memory that is kept",
+    "compiler/narrow_integers.py _LEAST": "the numbers that 32 bits hold",
+    "compiler/narrow_integers.py _MOST": "the numbers that 32 bits hold",
+    "devices/cuda/exchange.py _NO_STREAM": "a number of DLPack's",
+    "devices/cuda/graph_words.py COPIES": "of the text of a kernel",
+    "devices/cuda/graph_words.py FEW_COPIES": "of the text of a kernel",
+    "devices/cuda/graph_words.py FEW_WORDS": "of the text of a kernel",
+    "devices/cuda/graph_words.py WORDS": "of the text of a kernel",
+    "devices/cuda/graph_words.py THREADS": "of the text of a kernel",
+    "devices/cuda/matrices.py _THREADS": "of the text of a kernel",
+    "devices/cuda/memory.py SMALL": "of memory that is kept",
+    "devices/cuda/memory.py MOST_KEPT": "of memory that is kept",
+    "devices/webgpu/buffers.py _STEP": "of the sizes of memory",
+    "devices/webgpu/device.py _STAGED": "of memory that is kept",
+    "devices/webgpu/device.py _LEAST_STAGED": "of memory that is kept",
+    "devices/webgpu/program.py SCALAR_BYTES": "of a buffer",
+    "devices/webgpu/windows.py POINTS": "the numbers of elements that 32 bits hold",
+    "expressions/philox.py GROUP": "the draws of one group are one table",
+    "expressions/special_functions.py _ENOUGH": "where a series is as exact as the numbers are",
+    "operation/reference.py BLOCK": "what sums are, as BLOCK of compiler/kernel.py",
+    "ops/creation/create.py _FEW_DIMS": "dims that every device takes",
+    "ops/shape/parts.py _MOST_SECTIONS": "of an argument",
+    "runtime/eager.py _INT64": "the numbers that int64 holds",
+    "serialize/header.py HEADER_LIMIT": "of the format",
+    "serialize/structure.py DEPTH_LIMIT": "of the format",
+    "tensors/symbol.py LONGEST": "characters of a message",
+}  # fmt: skip
+# These decide the text of kernels, as the docstring of thresholds.py says.
+OF_TEXTS = ("render/", "compiler/kernel.py")
+LITERALS = (
+    ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tuple, ast.expr_context,
+)  # fmt: skip
+
+
+def compared_constants(text: str) -> set[str]:
+    """The module-level numbers that something is compared with by order, or limited by."""
+    tree = ast.parse(text)
+    numbers: dict[str, object] = {}
+    for line in tree.body:
+        if not isinstance(line, ast.Assign | ast.AnnAssign) or line.value is None:
+            continue
+        targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+        names = [x.id for t in targets for x in ast.walk(t) if isinstance(x, ast.Name)]
+        whole = all(isinstance(x, LITERALS) for x in ast.walk(line.value))
+        number = any(type(getattr(x, "value", None)) is int for x in ast.walk(line.value))
+        if whole and number:
+            numbers |= dict.fromkeys(filter(str.isupper, names))
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        ordered = isinstance(node, ast.Compare) and any(
+            isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops
+        )
+        limited = (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("min", "max")
+        )
+        # `len(x) == MANY` is the moment at which something becomes many.
+        counted = isinstance(node, ast.Compare) and any(
+            isinstance(x, ast.Call) and isinstance(x.func, ast.Name) and x.func.id == "len"
+            for x in (node.left, *node.comparators)
+        )
+        if ordered or limited or counted:
+            found |= {x.id for x in ast.walk(node) if isinstance(x, ast.Name)} & numbers.keys()
+    return found
+
+
+def test_sizes_that_decide_are_thresholds_and_nowhere_else() -> None:
+    found = {
+        f"{path.relative_to(SOURCE).as_posix()} {name}"
+        for path in SOURCE.rglob("*.py")
+        if not path.relative_to(SOURCE).as_posix().startswith(OF_TEXTS)
+        for name in compared_constants(path.read_text(encoding="utf-8"))
+    }
+    assert found == LIMITS.keys(), "move it to thresholds.py, or say why it is not a threshold"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FEW = 8\ndef f(n): return n < FEW", {"FEW"}),
+        ("FEW: int = 1 << 3\ndef f(n): return min(n, 2 * FEW)", {"FEW"}),
+        ("_FEW, _MANY = 12, 96\ndef f(n): return n >= _MANY", {"_MANY"}),
+        ("MOST = 64\ndef f(x): return len(x) == MOST", {"MOST"}),
+        ("SMALL = 0.5\ndef f(x): return abs(x) <= SMALL", set()),
+        ("KIND = 2\ndef f(x): return x == KIND", set()),
+        ("NAMES = ('a', 'b')\ndef f(x): return len(x) > len(NAMES)", set()),
+        ("few = 8\ndef f(n): return n < few", set()),
+    ],
+)
+def test_a_size_that_something_is_compared_with_is_found(text: str, expected: set[str]) -> None:
+    assert compared_constants(text) == expected

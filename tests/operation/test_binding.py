@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.op_checks import samples_of
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.operation import op as declarations
 from contraflow.operation.binding import bind_once, binding
 from contraflow.operation.context import Context, changed
@@ -67,7 +68,7 @@ def test_a_function_is_written_for_an_op_that_is_used_often(
     for name in ("bind", "call"):
         monkeypatch.setattr(op, name, op._bind_first)
     monkeypatch.setattr(op, "_uses", 0)
-    monkeypatch.setattr(declarations, "WRITTEN_FROM", 3)
+    monkeypatch.setattr(thresholds, "written_signature", 3)
     monkeypatch.setattr(declarations, "binding", lambda op: written.append(op) or binding(op))
     x = cf.ones(2)
     counts = []

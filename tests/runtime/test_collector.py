@@ -10,7 +10,7 @@ from tests.helpers.scripts import script
 RECORDING = """
 import gc, weakref
 import contraflow as cf
-from contraflow import collector
+from contraflow import collector, thresholds
 
 class Knot:
     def __init__(self):
@@ -56,7 +56,7 @@ print(frozen > 10_000, count() > 10_000, len(counted))
 def test_garbage_among_the_old_is_found() -> None:
     program = """
 record(1)
-collector.MOST_UNVISITED = 2000
+thresholds.unvisited_objects = 2000
 knot = weakref.ref(Knot())
 collector.make_old()
 print(gc.collect(0) == 0 and knot() is not None)

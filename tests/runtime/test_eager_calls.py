@@ -12,7 +12,6 @@ import pytest
 
 import contraflow as cf
 from contraflow import thresholds
-from contraflow.operation import op as declarations
 from contraflow.operation.context import apply
 from contraflow.operation.op import REGISTRY
 
@@ -37,7 +36,7 @@ def name_of(frame: FrameType | None) -> str:
 @pytest.fixture(autouse=True)
 def functions_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signatures of ops, which are functions of their own after a number of uses."""
-    monkeypatch.setattr(declarations, "WRITTEN_FROM", 1)
+    monkeypatch.setattr(thresholds, "written_signature", 1)
 
 
 def calls_of(function: Callable[[], Any]) -> tuple[Any, list[Call]]:

@@ -17,7 +17,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from contraflow import config, threads
+from contraflow import config, threads, thresholds
 from contraflow.capture.call import FunctionCall, Hit, ReplayInputs, call_of
 from contraflow.capture.compile import CompileOptions, compiled_function
 from contraflow.capture.explain import (
@@ -54,12 +54,7 @@ from contraflow.operation.context import ThreadState, state
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.tree import exact
 
-MANY_CAPTURES = 8  # the recordings of one function at which a warning is given
 REASONS_KEPT = 8  # the last refusals, and the last changes, that `explain` lists
-STRUCTURES_KEPT = 256  # the structures of arguments whose fixed numbers are remembered
-CHANGES_SEEN = 2  # a number or tensor that guards have found changed so often is carried
-MOST_FILLED = 3  # a cache that lacks results more often than this in one call drops them again
-MOST_LEARNED = 32  # a call that is recorded more often, to carry more places, is refused
 
 
 def _itself(x: Any) -> Any:
@@ -205,7 +200,7 @@ class Compiled:
             )
         program.guards.forget_gone()
         self.captures += 1
-        if self.captures == MANY_CAPTURES and self._warns:
+        if self.captures == thresholds.many_captures and self._warns:
             self._warn()
         if not program.escapes and not program.recording.once:
             self._keep(key, program)
@@ -248,7 +243,7 @@ class Compiled:
             fixed = self._fixed.get(call.structure, frozenset())
             try:
                 attempt = Attempt(
-                    fixed, self._carried_places, settled, again, filled < MOST_FILLED,
+                    fixed, self._carried_places, settled, again, filled < thresholds.filled_caches,
                     [cell for ref in self._fixed_cells if (cell := ref()) is not None],
                 )  # fmt: skip
                 return record_call(self, call, attempt), key, call
@@ -256,7 +251,7 @@ class Compiled:
                 known = {identity(place, call.given) for place in self._carried_places}
                 new = [p for p in found.places if identity(p, call.given) not in known]
                 learned += 1
-                if learned > MOST_LEARNED:
+                if learned > thresholds.learned_recordings:
                     raise self._refusal(new) from None
                 self._carried_places += new
                 settled = not new
@@ -268,7 +263,7 @@ class Compiled:
                 self._fixed_cells += map(weakref.ref, found.cells)
             except NumbersToFix as found:
                 assert not found.leaves <= fixed
-                if len(self._fixed) > STRUCTURES_KEPT:
+                if len(self._fixed) > thresholds.kept_structures:
                     self._fixed.clear()
                 self._fixed[call.structure] = fixed | found.leaves
                 key = self._key(call, state())
@@ -284,8 +279,8 @@ class Compiled:
         self._carried_places = []
         error = refusal(
             self.name,
-            f"after {MOST_LEARNED} recordings it is not settled what the function reads and "
-            f"changes beside its arguments: {', '.join(map(str, places[:4]))}",
+            f"after {thresholds.learned_recordings} recordings it is not settled what the function "
+            f"reads and changes beside its arguments: {', '.join(map(str, places[:4]))}",
             "Pass that as an argument, and return what becomes of it.",
         )
         self._note_refusal(error)
@@ -329,7 +324,11 @@ class Compiled:
         self._changed.update(map(str, places.values()))
         for known in self._carried_places:
             places.pop(identity(known, given), None)
-        new = [place for place in places.values() if self._changed[str(place)] >= CHANGES_SEEN]
+        new = [
+            place
+            for place in places.values()
+            if self._changed[str(place)] >= thresholds.seen_changes
+        ]
         self._carried_places += new
         return bool(new)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from contraflow import config, devices, dtypes
+from contraflow import config, devices, dtypes, thresholds
 from contraflow.capture.call import FunctionCall
 from contraflow.capture.state.places import ConditionWriter
 from contraflow.capture.state.reads import shown
@@ -26,7 +26,6 @@ from contraflow.shapes import View
 from contraflow.tensors.symbol import number_text
 from contraflow.tensors.tensor import Tensor
 
-FEW = 8  # storages that are compared pair by pair
 # The condition that an expression gives a value that it gave before.
 Comparison = Callable[[str, Any, ConditionWriter], str]
 # The difference between two values of a part of a key, as text.
@@ -49,9 +48,11 @@ def _same_or_equal(here: str, value: Any, writer: ConditionWriter) -> str:
 
 def _apart(here: str, value: Any, writer: ConditionWriter) -> str:
     """A hit is written for arguments that share no memory: their numbers are those of storages."""
-    if value < FEW:
+    if value < thresholds.paired_storages:
         return " and ".join(f"s{other} is not s{value}" for other in range(value))
-    if value == FEW:  # from here on one lookup each: pairs would be a quadratic number
+    if (
+        value == thresholds.paired_storages
+    ):  # from here on one lookup each: pairs would be a quadratic number
         every = ", ".join(f"s{number}" for number in range(value + 1))
         return f"len(apart := {{{every}}}) == {value + 1}"
     return f"s{value} not in apart and not apart.add(s{value})"

@@ -8,7 +8,7 @@ from collections import Counter
 from time import perf_counter
 from typing import Any
 
-from contraflow import collector
+from contraflow import collector, thresholds
 from contraflow.capture.call import FunctionCall, Owner
 from contraflow.capture.findings import Findings
 from contraflow.capture.observing.ahead import read_ahead, warn_once
@@ -26,8 +26,6 @@ from contraflow.operation.context import changed
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.symbol import ValueNeeded
 from contraflow.tensors.tensor import Tensor
-
-LONG_TAPE = 20_000
 
 
 def record_call(owner: Owner, call: FunctionCall, attempt: Attempt) -> CapturedProgram:
@@ -126,7 +124,7 @@ def _load(program: CapturedProgram, findings: Findings) -> None:
 def _warn_if_long(owner: Owner, program: CapturedProgram) -> None:
     """Say of a very long tape, once, which line of the user's makes it so."""
     lines = [*program.tape.lines, *(program.pullback.tape.lines if program.pullback else ())]
-    if len(lines) <= LONG_TAPE or owner.warned:
+    if len(lines) <= thresholds.long_tape or owner.warned:
         return
     owner.warned = True
     found = Counter(line.line for line in lines)

@@ -184,7 +184,7 @@ class OpContext(Context):
             if x._needs:
                 needed = True
                 index = x._index
-                if index > FEW:
+                if index > thresholds.formed_outputs:
                     far = True
                 targets.append(x._node or x)
                 described += (x.layout.shape, x.dtype, index)
@@ -196,7 +196,7 @@ class OpContext(Context):
         made = None if op.infers else tuple([out.spec for out in outs[: op.output_count]])
         if op.rules:
             indices = described[2::3] if far else []
-            if far:  # outputs beyond FEW share the form of output 0: only the index differs
+            if far:  # outputs far behind share the form of output 0: only the index differs
                 described[2::3] = [None if index is None else 0 for index in indices]
             form = form_of(op, None, made, *described)
             if far:
@@ -337,7 +337,6 @@ def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
     )
 
 
-FEW = 8  # outputs of a node for which forms of what is applied to them are kept
 # Frames from `user_call` to the user's on the shortest way: `user_call`, `connect`, `_attach` or
 # `at_once`, `apply`, and an operator of the tensor or `context.apply`.
 _LIBRARY_FRAMES = 5

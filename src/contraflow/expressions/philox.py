@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from contraflow import thresholds
 from contraflow.dtypes import DType, float32, float64, int64, uint32
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr, cast, const, eq, select
@@ -33,7 +34,6 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and sqrt(3) - 1, as 32-
 ROUNDS = 10
 MASK = 0xFFFFFFFF
 GROUP = 32  # blocks that are computed together, since the next draw is likely to be of them
-FEW = 1024  # words that Python's integers compute sooner than arrays
 CHUNK = 1 << 13  # blocks that NumPy handles at a time: temporaries then stay in the cache
 
 Word = TypeVar("Word", Expr, np.ndarray)
@@ -178,7 +178,7 @@ def words(seed: int, offset: int, n: int) -> Words:
     >>> words(0, 0, 4)
     array([1713891541, 3781805453, 3159862348, 2600524760], dtype=uint32)
     """
-    if n <= FEW:
+    if n <= thresholds.few_random_words:
         found = _of_group(_as_words, seed, offset, n, uint32)
         return _few_words(seed, offset, -(-n // 4))[:n] if found is None else found
     out = np.empty((-(-n // 4), 4), np.uint32)

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from contraflow import thresholds
 from contraflow.errors import TRANSLATED, retold
 from contraflow.operation.binding import REQUIRED, bind_once, binding
 from contraflow.operation.context import apply, call_near, other_devices
@@ -113,8 +114,6 @@ class Traits:
 
 _DEFAULTS = {name: getattr(Traits, name) for name in Traits.__annotations__}
 
-
-WRITTEN_FROM = 50  # uses of an op on, its public signature is a function written for it
 
 # An example of each op, made from its samples by `make examples`.
 EXAMPLES = os.path.join(os.path.dirname(__file__), "examples.txt")
@@ -428,7 +427,7 @@ class Op(Traits):
         """The default public signature. A function is written for an op that is used often: that
         takes as long as many uses without one, and a recording makes a few."""
         self._uses += 1
-        bound = bind_once(self, args, kwargs) if self._uses < WRITTEN_FROM else None
+        bound = bind_once(self, args, kwargs) if self._uses < thresholds.written_signature else None
         if bound is not None:
             return apply(self, *bound)
         self.bind = binding(self)

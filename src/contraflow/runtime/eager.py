@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contraflow import config, devices, dtypes, thresholds
-from contraflow.contexts.applying import FEW, connect, form_of, has_kernel, owned, specs_of
+from contraflow.contexts.applying import connect, form_of, has_kernel, owned, specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.devices.cpu import memory
 from contraflow.dtypes import DType, float32, float64, get_default_dtype
@@ -110,7 +110,7 @@ class Eager(BottomContext):
                 if grad and x._needs:
                     needs = True
                     key.append(x._index)
-                    if x._index > FEW:
+                    if x._index > thresholds.formed_outputs:
                         return None
                 array = x._array
                 if array is None:

@@ -11,7 +11,7 @@ import sys
 from types import CodeType
 from typing import NamedTuple
 
-from contraflow import devices
+from contraflow import devices, thresholds
 from contraflow.errors import Location
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -83,7 +83,6 @@ OWNERS: dict[str, str] = {
 # Whose a file is: every op of a graph asks for those of its callers.
 OURS, STANDARD, THEIRS = "this package", "the standard library", "the user"
 _owners_of_files: dict[str, str] = {}
-MOST_FILES = 10_000  # of which this is remembered: generated code may have a name for each run
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
@@ -97,7 +96,7 @@ def is_standard(file: str) -> bool:
 
 def _owner_of_file(file: str) -> str:
     """Whose a file is that was not met before."""
-    if len(_owners_of_files) >= MOST_FILES:
+    if len(_owners_of_files) >= thresholds.kept_file_names:
         _owners_of_files.clear()
     owner = OURS if file.startswith(PACKAGE) else STANDARD if is_standard(file) else THEIRS
     _owners_of_files[file] = owner

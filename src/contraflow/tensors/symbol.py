@@ -16,12 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.tensors.tree import exact
 
 if TYPE_CHECKING:
     from contraflow.tensors.tensor import Tensor
-
-MOST_QUESTIONS = 32  # about one number; code that asks more, such as a loop, needs its value
 
 
 class ValueNeeded(BaseException):
@@ -80,7 +79,7 @@ class Symbols:
     def _question(self, operands: Sequence[Any]) -> None:
         for symbol in symbols_in(operands):
             self._questions.update(symbol._leaves)
-            if any(self._questions[leaf] > MOST_QUESTIONS for leaf in symbol._leaves):
+            if any(self._questions[leaf] > thresholds.number_questions for leaf in symbol._leaves):
                 self.need(symbol)
 
     def settle(self, symbol: Symbol) -> bool:
@@ -96,7 +95,7 @@ class Symbols:
             return False
         function, operands, outcome = self.steps[known.position - self.leaves]
         if function is operator.mod and type(operands[1]) is int and outcome is int:
-            return 0 < operands[1] <= MOST_QUESTIONS
+            return 0 < operands[1] <= thresholds.number_questions
         return all(self._is_one_of_few(x) for x in operands if isinstance(x, Known))
 
     def values_in(self, x: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import devices, dtypes
+from contraflow import devices, dtypes, thresholds
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
@@ -34,8 +34,6 @@ from contraflow.tensors.node import Edge, Node
 from contraflow.tensors.printing import tensor_text
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.tree import map_leaves
-
-MANY_VIEW_OPS = 8  # views of views from which on one op stands for all of them
 
 
 class Tensor(TensorElements):
@@ -486,7 +484,7 @@ class Tensor(TensorElements):
         """How a view came from its base: the ops, or one that does what many of them did."""
         if type(self._view_ops) is not tuple:  # of one of many pieces, which share this
             self._view_ops = self._view_ops.of(self.layout)
-        if len(self._view_ops) >= MANY_VIEW_OPS and self._base is not None:
+        if len(self._view_ops) >= thresholds.many_view_ops and self._base is not None:
             region = lies_in(self, self._base)
             if region is not None:
                 self._view_ops = (_strided(region),)

@@ -21,6 +21,7 @@ from opcode import opmap, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.capture.rewriting.bytecode import (
     JUMPS,
     KNOWN,
@@ -35,8 +36,6 @@ from contraflow.capture.rewriting.bytecode import (
 )
 
 __all__ = ["KNOWN", "ObserverHooks", "Rewriter", "install", "is_observed", "observed", "original"]
-
-LIMIT = 4096  # code objects whose observed form is kept
 
 
 class ObserverHooks(NamedTuple):
@@ -132,7 +131,7 @@ class Rewriter:
             found = self._made.get((id(code), tells))
             if found is None:
                 found = code, _Rewriting(code, self._hooks, self.observed, tells).result()
-                while len(self._made) >= LIMIT:
+                while len(self._made) >= thresholds.kept_rewrites:
                     del self._made[next(iter(self._made))]
                 self._made[id(code), tells] = found
         return found[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-LENGTH = 100_000  # characters of a text that is not divided
+from contraflow import thresholds
 
 _FUNCTION = re.compile(r"^define [^@]*@([\w.]+)\((?:.*\n)+?\}$", re.MULTILINE)
 _NAME = re.compile(r"@([\w.]+)")
@@ -21,7 +21,7 @@ def divided(entry: str, text: str) -> list[str]:
     ones may be part of other texts as well, under the same names: each part has copies of those
     that it uses.
     """
-    if len(text) <= LENGTH:
+    if len(text) <= thresholds.cpu_long_text:
         return [text]
     functions = {found[1]: found[0] for found in _FUNCTION.finditer(text)}
     own = [name for name in functions if name.startswith(entry)]
@@ -45,7 +45,7 @@ def _shares(functions: dict[str, str], names: Sequence[str]) -> list[list[str]]:
     length = 0
     for name in names:
         length += len(functions[name])
-        if not shares or length > LENGTH:
+        if not shares or length > thresholds.cpu_long_text:
             shares.append([])
             length = len(functions[name])
         shares[-1].append(name)

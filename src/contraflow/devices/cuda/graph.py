@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.compiler.kernel import READS, WRITES
 from contraflow.compiler.plan import SCALARS, KernelStep, Plan
 from contraflow.devices.cuda.compiler import KernelText
@@ -42,11 +42,7 @@ from contraflow.render.clike import cuda, source
 if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
 
-MOST_BRANCHES = 2000  # steps; in longer programs each waits for the one before it
-MOST_APART = 1 << 29  # bytes of temporaries up to which none of them takes the place of another
 ALIGNMENT = 256
-MOST_GROUPED_BLOCKS = 1024  # of each call among those of one launch
-MOST_FITTING = 64  # sets of addresses that a graph knows to fit
 MOST_SHOWN = 4  # outputs of one element that are shown to the host
 
 # Copies of whole buffers, unless an index was wrong. A row: from, to, bytes, and whether the second
@@ -159,7 +155,7 @@ class PlanGraph:
         results they read; in the arena, which is given back then, where that would be too much."""
         temporary = [i for i, slot in enumerate(self._plan.slots) if slot.kind == "temp"]
         sizes = [-(-self._plan.slots[i].nbytes // ALIGNMENT) * ALIGNMENT for i in temporary]
-        if sum(sizes) > MOST_APART:
+        if sum(sizes) > thresholds.cuda_bytes_apart:
             for i in temporary:
                 self._bases[i] = arena + self._plan.slots[i].offset
             return arena
@@ -321,7 +317,7 @@ class PlanGraph:
                 geometries.append(calls[0].geometry)
                 continue
             table = np.frombuffer(b"".join(self._packed(*call) for call in calls), np.uint64)
-            blocks = [min(call.geometry.grid[0], MOST_GROUPED_BLOCKS) for call in calls]
+            blocks = [min(call.geometry.grid[0], thresholds.cuda_grouped_blocks) for call in calls]
             places = [(i, b, n, 0) for i, n in enumerate(blocks) for b in range(n)]
             addresses = [self._uploaded(table), self._uploaded(np.array(places, np.int32))]
             packed.append(b"".join(at.to_bytes(8, "little") for at in addresses))
@@ -470,7 +466,7 @@ class PlanGraph:
             return True
         if [words[i] for i in self._fixed] != self.fixed_words:
             return False
-        if len(self._fitting) == MOST_FITTING:
+        if len(self._fitting) == thresholds.cuda_fitting_addresses:
             self._fitting.clear()
         self._fitting.add(addresses)
         return True
@@ -517,7 +513,7 @@ def risks_of(nodes: Sequence[GraphNode]) -> frozenset[int]:
 
 def dependencies(nodes: Sequence[GraphNode]) -> list[list[int]]:
     """Per node the earlier ones that it waits for, without those that they wait for themselves."""
-    if len(nodes) > MOST_BRANCHES:
+    if len(nodes) > thresholds.cuda_branches:
         return [[i - 1] if i else [] for i in range(len(nodes))]
     result: list[list[int]] = []
     behind: list[int] = []  # all that a node waits for, as bits

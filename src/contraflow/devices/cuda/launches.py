@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from contraflow import config, devices
+from contraflow import config, devices, thresholds
 from contraflow.compiler.kernel import Contraction, Loops
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cuda.compiler import RejectedKernel, text_of
@@ -128,14 +128,10 @@ def late_products(steps: Sequence[PlanStep]) -> set[int]:
         for i, step in enumerate(steps)
         if isinstance(step, KernelStep)
         and isinstance(step.call.kernel, Contraction)
-        and height[i] <= LATE_HEIGHT
-        and longest - depth[i] - height[i] >= LATE_SLACK
+        and height[i] <= thresholds.cuda_late_height
+        and longest - depth[i] - height[i] >= thresholds.cuda_late_slack
     }
-    return found if len(found) >= LATE_PRODUCTS else set()
-
-
-LATE_HEIGHT, LATE_SLACK = 3, 6  # steps to the end of a late product's way, and by which it is short
-LATE_PRODUCTS = 3  # fewer are not worth it
+    return found if len(found) >= thresholds.cuda_late_products else set()
 
 
 def with_bias(

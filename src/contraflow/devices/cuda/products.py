@@ -18,20 +18,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.compiler.kernel import Contraction, Kernel, KernelCall
 from contraflow.devices.cuda.driver import nvidia_library
 from contraflow.dtypes import DType, bfloat16, float16, float32, float64
 from contraflow.errors import DeviceError
 
 WORKSPACE = 32 << 20  # bytes, as NVIDIA advises for Hopper
-# Sums up to this length are not cut into parts: the second kernel that adds these takes longer than
-# it spares, though the heuristic prefers it for small results. Nor are longer ones where other
-# products fill the GPU.
-SHORT_SUMS, SHORT_SUMS_BESIDE = 255, 1024
-# Where TF32 is allowed, products of sums and results up to these sizes are done in float32: by the
-# library's kernels for that they take 2.2 to 2.4 us, and 2.6 to 2.9 with TF32 (H200).
-EXACT_SUMS, EXACT_RESULTS = 32, 64 * 64
 CANDIDATES = 8  # algorithms that the heuristic is asked for
 ALIGNED = 16  # bytes: operands that begin at multiples of it have the faster algorithms
 
@@ -109,7 +102,9 @@ class ProductForm(NamedTuple):
     def gains_by_tf32(self) -> bool:
         """Whether TF32, if it is allowed, makes it faster."""
         results = self.batch * self.result.rows * self.result.columns
-        return self.dtype is float32 and (self.depth > EXACT_SUMS or results > EXACT_RESULTS)
+        return self.dtype is float32 and (
+            self.depth > thresholds.cuda_exact_sums or results > thresholds.cuda_exact_results
+        )
 
 
 _ACCUMULATED = {bfloat16: float32, float16: float32, float32: float32, float64: float64}
@@ -206,7 +201,9 @@ class BlasProduct:
         )  # fmt: skip
         _call("MatmulPreferenceDestroy", preference)
         usable = [x for x in found[: count.value] if x.state == 0] if status == 0 else []
-        short = form.depth <= (SHORT_SUMS_BESIDE if form.beside else SHORT_SUMS)
+        short = form.depth <= (
+            thresholds.cuda_short_sums_beside if form.beside else thresholds.cuda_short_sums
+        )
         whole = [x for x in usable if self._parts(x) == 1] if short else []
         return next(iter(whole or usable), None)
 

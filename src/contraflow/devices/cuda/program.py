@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from contraflow import config
+from contraflow import config, thresholds
 from contraflow.compiler.plan import Plan
 from contraflow.devices.cuda.graph import CannotRecord, PlanGraph
 from contraflow.devices.cuda.launches import LaunchedStep, StreamLaunches
@@ -25,10 +25,6 @@ from contraflow.operation.context import state
 
 if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
-
-LEAST_STEPS = 3  # of a graph: fewer are launched as fast
-RUNS_BEFORE_GRAPH = 5
-MOST_GRAPHS = 6  # that a program records; then its launches stay as they are
 
 
 class CudaProgram:
@@ -52,7 +48,9 @@ class CudaProgram:
         self._varying: frozenset[int] = frozenset()
         self._last: list[int] = []  # the words of the last run, while they are watched
         self._runs = self._graphs = 0
-        self.why_no_graph = "" if len(self._steps) >= LEAST_STEPS else "it has few steps"
+        self.why_no_graph = (
+            "" if len(self._steps) >= thresholds.cuda_graph_steps else "it has few steps"
+        )
         if by_library:
             names = ", ".join(dict.fromkeys(step.name for step in by_library))
             self.why_no_graph = f"calls of cuSOLVER are not recorded ({names})"
@@ -122,7 +120,9 @@ class CudaProgram:
         """How the steps are run."""
         if self._graph is not None:
             return [f"one CUDA graph of {self._graph.count} launches"]
-        why = self.why_no_graph or f"it becomes a CUDA graph after {RUNS_BEFORE_GRAPH} runs"
+        why = (
+            self.why_no_graph or f"it becomes a CUDA graph after {thresholds.cuda_graph_runs} runs"
+        )
         return [f"launches: {why}"]
 
     # --- one graph ------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class CudaProgram:
         """Note which buffers lie elsewhere than at the last run; whether that was done for long."""
         before, self._last = self._last, words
         self._runs += 1
-        if self._graphs == 0 and self._runs < RUNS_BEFORE_GRAPH:
+        if self._graphs == 0 and self._runs < thresholds.cuda_graph_runs:
             return False
         given = self._words.slots
         first = self._words.first
@@ -176,7 +176,7 @@ class CudaProgram:
     def _record(self, arena: int) -> PlanGraph | None:
         self._graph = None
         self._graphs += 1
-        if self._graphs > MOST_GRAPHS:
+        if self._graphs > thresholds.cuda_graphs:
             self.why_no_graph = "its buffers lie elsewhere at too many calls"
             return None
         try:

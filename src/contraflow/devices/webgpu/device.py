@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import config, threads
+from contraflow import config, threads, thresholds
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.compiler.plan import Plan
 from contraflow.devices import narrow_values
@@ -59,10 +59,6 @@ _STORED: dict[DType, np.dtype[Any]] = {
 # A call, whether its kernel keeps from writing after a failure, and whether it adds to its result.
 PipelineRequest = tuple[KernelCall, bool, bool]
 
-# Kernels that wait before they are submitted: the GPU begins while others are being encoded. Few
-# after it was waited for, then more.
-_FEW, _MANY = 12, 96
-_WORK = 1 << 24  # operations of kernels that wait, likewise: a GPU is busy with them for a while
 _STAGED = 64 << 20  # the most bytes that are read at once
 _LEAST_STAGED = 4096  # bytes of the buffer that they go through
 
@@ -104,7 +100,7 @@ class WebgpuDevice:
         self._waiting: list[QueuedRun] = []
         self._count = 0  # kernels among them
         self._work = 0  # their operations
-        self._enough = _FEW  # of them to be submitted
+        self._enough = thresholds.webgpu_first_kernels  # of them to be submitted
         self._scalars = bytearray(SCALAR_BYTES)
         self._scalars_begin = self._scalars_end = 0  # of those that were not written yet
         self.scalars = self.calls.buffer(SCALAR_BYTES, UNIFORM)
@@ -291,9 +287,9 @@ class WebgpuDevice:
             start += len(part)
             self._waiting.append((part, scalars))
             self._count += len(part)
-            if self._count >= self._enough or self._work >= _WORK:
+            if self._count >= self._enough or self._work >= thresholds.webgpu_waiting_work:
                 self._submit_waiting()
-                self._enough = min(2 * self._enough, _MANY)
+                self._enough = min(2 * self._enough, thresholds.webgpu_waiting_kernels)
 
     def place_scalars(self, nbytes: int) -> int:
         """Where in the block of host scalars so many bytes are free."""
@@ -311,7 +307,7 @@ class WebgpuDevice:
         """Submit what waits. Host scalars that were put from here on may lie where those of before
         lay."""
         self._submit_waiting()
-        self._enough = _FEW
+        self._enough = thresholds.webgpu_first_kernels
         self._scalars_end = self._scalars_begin = 0
 
     def _submit_waiting(self) -> None:

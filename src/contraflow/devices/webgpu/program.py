@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.kernel import WRITES
 from contraflow.compiler.plan import KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, StepRefused
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from contraflow.devices.webgpu.device import WebgpuDevice
 
 SCALAR_BYTES = 1 << 20  # host scalars of kernels that wait
-_KEPT = 16  # sets of addresses that a program is kept bound to
 
 
 class _SlotPlace(NamedTuple):
@@ -277,7 +277,7 @@ class WebgpuProgram:
             there.append(Dispatch(pipeline, group, x, y, self._scalars_at[i]))
             there += after
         bound = self._bound[key] = _Bound(items[0], items[1], kept)
-        if len(self._bound) > _KEPT:
+        if len(self._bound) > thresholds.webgpu_bindings:
             self._bound.popitem(last=False)
         return bound
 
@@ -335,7 +335,7 @@ class WebgpuProgram:
             content += packed + bytes(-len(packed) % ALIGNED)
         block = self._arguments.get(firsts)
         if block is None:
-            if len(self._arguments) > 4 * _KEPT:
+            if len(self._arguments) > 4 * thresholds.webgpu_bindings:
                 self._arguments.clear()
             block = self.device.calls.buffer(max(len(content), ALIGNED), UNIFORM)
             if content:
