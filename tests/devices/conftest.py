@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from contraflow import config, devices
-from contraflow.devices.cpu.pool import has_futex, pool
+from contraflow.devices.cpu.pool import pool
+from contraflow.devices.cpu.pool_code import has_futex
 from contraflow.errors import DeviceError
 
 
@@ -34,6 +35,8 @@ def sleeping(request, monkeypatch):
     if request.param == "futex" and not has_futex():
         pytest.skip("this system has no futex that we know")
     pool.stop()
-    monkeypatch.setattr("contraflow.devices.cpu.pool.has_futex", lambda: request.param == "futex")
+    monkeypatch.setattr(
+        "contraflow.devices.cpu.pool_code.has_futex", lambda: request.param == "futex"
+    )
     yield request.param
     pool.stop()

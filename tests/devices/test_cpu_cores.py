@@ -13,7 +13,8 @@ from tests.helpers.plans import LARGE, array, chain
 
 from contraflow import config
 from contraflow.devices.cpu import jit, program
-from contraflow.devices.cpu.pool import has_futex, pool, together_text
+from contraflow.devices.cpu.pool import pool
+from contraflow.devices.cpu.pool_code import has_futex, together_text
 
 CORE = 5 * 64 + 12  # in the pool's block, the core of the last caller
 

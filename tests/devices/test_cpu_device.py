@@ -31,7 +31,8 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cpu import jit, program
-from contraflow.devices.cpu.pool import pool, together_text
+from contraflow.devices.cpu.pool import pool
+from contraflow.devices.cpu.pool_code import together_text
 from contraflow.devices.hazards import barriers
 from contraflow.dtypes import float32, int64
 from contraflow.expressions import expression as s
@@ -214,7 +215,7 @@ def test_a_worker_does_not_sleep_through_a_call_just_made(sleeping):
 
 @pytest.mark.parametrize("machine", ["x86_64", "amd64", "arm64", "riscv64"])
 def test_the_workers_of_systems_without_futex_are_valid_code(machine, monkeypatch):
-    monkeypatch.setattr("contraflow.devices.cpu.pool.has_futex", lambda: False)
+    monkeypatch.setattr("contraflow.devices.cpu.pool_code.has_futex", lambda: False)
     monkeypatch.setattr("platform.machine", lambda: machine)
     text = together_text()
     llvm.parse_assembly(text).verify()
@@ -346,7 +347,7 @@ def run_script(body: str, tmp_path, sleeping: str = "futex") -> subprocess.Compl
     root = str(Path(__file__).resolve().parents[2])
     head = f"import sys; sys.path.insert(0, {root!r})\nfrom {__name__} import *\n"
     if sleeping == "condition":
-        head += "sys.modules['contraflow.devices.cpu.pool'].has_futex = lambda: False\n"
+        head += "sys.modules['contraflow.devices.cpu.pool_code'].has_futex = lambda: False\n"
     environment = {**os.environ, "CONTRAFLOW_CACHE_DIR": str(tmp_path), "CONTRAFLOW_THREADS": "2"}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", head + textwrap.dedent(body)],
@@ -423,7 +424,7 @@ def test_a_forked_child_runs_programs(tmp_path, sleeping):
 def test_no_call_is_missed_by_workers_about_to_sleep(tmp_path, sleeping):
     done = run_script(
         """
-        sys.modules['contraflow.devices.cpu.pool'].IDLE_SPIN = 2
+        sys.modules['contraflow.devices.cpu.pool_code'].IDLE_SPIN = 2
         loaded = program.load(chain(LARGE))
         x, out = array(LARGE), np.zeros(LARGE, np.float32)
         for _ in range(3000):

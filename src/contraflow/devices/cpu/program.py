@@ -31,7 +31,8 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.pool import CHECK, DEAL, ERRORS, MEET, PARTS, pool
+from contraflow.devices.cpu.pool import pool
+from contraflow.devices.cpu.pool_code import CHECK, DEAL, ERRORS, MEET, PARTS
 from contraflow.devices.cpu.vectors import bytes_for, factors_of, has_several_rows
 from contraflow.devices.failures import IndexOutOfRange
 from contraflow.devices.hazards import barriers
