@@ -22,9 +22,9 @@ A row is a kernel with the sizes of its loops and the ops that made its results,
 called them or their gradients, in the order in which they run. `map` kernels
 compute element by element, `row` kernels fold along what lies side by side (norms, softmax, losses
 and their gradients), `column` kernels across it (gradients of biases), and a `contraction` over
-[g, b, m, n, k] is C[g, b, m, n] = A[g, b, m, k] B[g, b, k, n]. The digits are a digest of what a
-kernel computes: rows with one name run the same machine code. These {steps} steps need {kernels}
-kernels, however many layers there are.
+[g, b, m, n, k] is C[g, b, m, n] = A[g, b, m, k] B[g, b, k, n]. Rows that compute the same share
+their machine code, so these {steps} steps need {kernels} kernels, however many layers there are:
+`step.kernels` lists the kernel of each step by a name that ends with a digest of what it computes.
 
 ```text
 {explained}

@@ -215,7 +215,7 @@ def kernel_counts(compiled_step: Any) -> Counter[tuple[str, str]]:
         for call, part in parts.items()
         if call in line
     }
-    rows = re.findall(r"kernel  ([a-z]+)_[^:\n]*: [^:\n]*:(\d+)", compiled_step.explain())
+    rows = re.findall(r"kernel  ([a-z]+)[^:\n]*: [^:\n]*:(\d+)", compiled_step.explain())
     # A line outside of the step is one of the model's.
     return Counter((part_of.get(number, "forward"), kind) for kind, number in rows)
 

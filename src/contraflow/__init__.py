@@ -127,6 +127,7 @@ _LATER_FROM = {
         "asarray empty_permuted empty_strided frombuffer range=range_ scalar_tensor"
     ),
     "ops.creation.counts": "binomial poisson",
+    "ops.linalg.low_rank": "pca_lowrank svd_lowrank",
     "ops.queries": (
         "adjoint broadcast_shapes conj conj_physical detach detach_ fill frexp frobenius_norm "
         "get_device gradient is_complex is_conj "

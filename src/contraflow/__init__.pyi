@@ -156,6 +156,7 @@ from contraflow.shapes import MemoryFormat as memory_format
 from contraflow.ops.queries import norm_except_dim as norm_except_dim
 from contraflow.ops.queries import nuclear_norm as nuclear_norm
 from contraflow.ops.queries import numel as numel
+from contraflow.ops.linalg.low_rank import pca_lowrank as pca_lowrank
 from contraflow.ops.queries import pinverse as pinverse
 from contraflow.ops.creation.counts import poisson as poisson
 from contraflow.shapes import preserve_format as preserve_format
@@ -180,6 +181,7 @@ from contraflow.shapes import sparse_coo as sparse_coo
 from contraflow.shapes import sparse_csc as sparse_csc
 from contraflow.shapes import sparse_csr as sparse_csr
 from contraflow.shapes import strided as strided
+from contraflow.ops.linalg.low_rank import svd_lowrank as svd_lowrank
 from contraflow.fx import sym_float as sym_float
 from contraflow.fx import sym_int as sym_int
 from contraflow.fx import sym_max as sym_max

@@ -1,6 +1,9 @@
 """`python -m contraflow` says what is installed and what it can use.
 
+python -m contraflow                                       versions, devices, settings
 python -m contraflow convert model.pt model.safetensors    a PyTorch file as safetensors
+python -m contraflow.as_torch train.py --epochs 3          run a PyTorch program
+python -m contraflow.as_torch --check train.py             what it needs, and what is missing
 """
 
 import sys
@@ -14,8 +17,14 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print(show_config())
         return 0
+    if arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        print(f"contraflow {sys.modules['contraflow'].__version__}")
+        return 0
     if arguments[0] != "convert" or len(arguments) != 3:
-        print("usage: contraflow [convert SOURCE TARGET]", file=sys.stderr)
+        print("usage: contraflow [--help | --version | convert SOURCE TARGET]", file=sys.stderr)
         return 2
     _, source, target = arguments
     if not target.endswith(".safetensors"):

@@ -144,7 +144,7 @@ ABSENT = (
         "it is not there yet.",
         "Write it with ops, or ask for it.",
         "special.* *histogram* *lu *lu_* linalg.ldl_* linalg.*_ex "
-        "*lobpcg pca_lowrank svd_lowrank nonzero_static Tensor.nonzero_static segment_reduce "
+        "*lobpcg nonzero_static Tensor.nonzero_static segment_reduce "
         "nn.utils.prune.* nn.attention.bias.* nn.attention.flex_attention.* Tensor.map2_ "
         "utils.checkpoint.* autograd.graph.* autograd.profiler.* profiler.* "
         "utils.data.*DataPipe utils.data.DataChunk testing.make_tensor Tensor.new_empty_strided",

@@ -15,11 +15,13 @@ import ast
 import importlib
 import importlib.abc
 import importlib.machinery
+import io
 import os
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -30,6 +32,8 @@ import contraflow
 from contraflow import library, shapes
 from contraflow.absent import find
 from contraflow.dtypes import DType
+from contraflow.errors import counted
+from contraflow.names import OF_TENSORS
 
 VERSION = "2.13.0+contraflow"
 # Paths of PyTorch that packages import from, and where the same is here.
@@ -171,9 +175,12 @@ class AbsentFinder(importlib.abc.MetaPathFinder):
 
 
 def _refusal(fullname: str) -> str:
-    absent, _ = find(fullname.removeprefix("torch."))
-    why = "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
-    return f"{fullname}: {why} See docs/names.md."
+    return f"{fullname}: {_why_absent(fullname.removeprefix('torch.'))} See docs/names.md."
+
+
+def _why_absent(path: str) -> str:
+    absent, _ = find(path)
+    return "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
 
 
 @dataclass(frozen=True)
@@ -323,6 +330,40 @@ def uses(text: str, file: str) -> Iterator[NameUse]:
             yield NameUse(file, node.lineno, path.removeprefix("torch."))
 
 
+# Names that Python's own types and arrays have too: most uses are of those, not of tensors.
+_OF_OTHERS = frozenset(
+    name
+    for kind in (dict, str, slice, complex, Path, io.TextIOWrapper, np.ndarray, np.dtype)
+    for name in dir(kind)
+)
+_ABSENT_METHODS = frozenset(OF_TENSORS) - _OF_OTHERS
+
+
+def method_uses(text: str, file: str) -> Iterator[NameUse]:
+    """The attributes that tensors have in PyTorch and not here, of anything that may be a tensor.
+
+    Attributes of modules are left out, and names that the program itself defines.
+    """
+    tree = ast.parse(text, file)
+    modules, defined = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            defined.add(node.target.id)  # a field of a dataclass
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            defined.add(node.attr)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in _ABSENT_METHODS - defined:
+            at: ast.expr = node.value
+            while isinstance(at, ast.Attribute):
+                at = at.value
+            if not (isinstance(at, ast.Name) and at.id in modules):
+                yield NameUse(file, node.lineno, f"Tensor.{node.attr}")
+
+
 def missing_part(path: str) -> str | None:
     """The first part of a path that contraflow does not have; None if all of it is there."""
     at: Any = _torch()
@@ -343,18 +384,26 @@ def missing_part(path: str) -> str | None:
 def check(files: Sequence[str]) -> int:
     """Print what programs need and what of it is missing; the number of names that are."""
     found: list[NameUse] = []
+    methods: list[NameUse] = []
     for file in files:
         with open(file, encoding="utf-8") as opened:
-            found += uses(opened.read(), file)
+            text = opened.read()
+        found += uses(text, file)
+        methods += method_uses(text, file)
     lacking = [(use, part) for use in found if (part := missing_part(use.path)) is not None]
     for use, part in lacking:
-        absent, _ = find(part)
-        why = "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
-        print(f"{use.file}:{use.line}: torch.{part}: {why}")
+        print(f"{use.file}:{use.line}: torch.{part}: {_why_absent(part)}")
+    for use in methods:
+        name = use.path.removeprefix("Tensor.")
+        print(f"{use.file}:{use.line}: .{name}, if of a tensor: {_why_absent(use.path)}")
     names = {use.path for use in found}
     gone = {part for _, part in lacking}
-    print(f"{len(names)} names of PyTorch's are used, {len(gone)} of them missing.")
-    return len(gone)
+    row = f"{len(names)} names of PyTorch's are used, {len(gone)} of them missing"
+    perhaps = {use.path for use in methods}
+    if perhaps:
+        row += f"; {counted(len(perhaps), 'more name')} may be one of a tensor that is missing"
+    print(f"{row}.")
+    return len(gone | perhaps)
 
 
 def _show_without_runner(

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import queue
+import re
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,6 @@ def test_explain_names_ops_and_the_users_lines(mode):
     assert kernels[0].endswith(f": softmax {place}:{first + 2}")
     assert kernels[1].endswith(f": matmul {place}:{first + 3}")
     assert kernels[2].endswith(f": sum {place}:{first + 3}")
+    assert kernels[0].startswith("kernel  column over [4, 4]: ")
+    assert not re.search(r"_[0-9a-f]{12}\b", step.explain())  # digests are for `.kernels`
+    assert all(re.fullmatch(r"\w+_[0-9a-f]{12}|contraction_\w+", name) for name in step.kernels)

@@ -92,7 +92,7 @@ def test_rows_are_visited_again_where_they_stay_in_a_cache() -> None:
         cf.nn.functional.softmax(x := cf.rand(rows, columns), 1)
         compiled = cf.compile(lambda x: cf.nn.functional.softmax(x, 1))
         assert_close(compiled(x), cf.nn.functional.softmax(x.double(), 1).float())
-        return str(compiled.explain()).count("row_") + str(compiled.explain()).count("column_")
+        return sum(name.startswith(("row_", "column_")) for name in compiled.kernels)
 
     assert softmax(FEW_ROWS, LONG + 1) < softmax(2, LONG + 1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ def kernels(n: int) -> int:
     total = cf.compile(lambda x: x.sum())
     x = np.arange(float(n))
     assert_close(total(cf.tensor(x)), x.sum())
-    return len(re.findall(r"\b(?:row|column)_\w+", str(total.explain())))
+    return sum(name.startswith(("row_", "column_")) for name in total.kernels)
 
 
 def test_a_fold_is_cut_where_the_threshold_says_and_only_there() -> None:

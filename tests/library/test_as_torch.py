@@ -257,6 +257,40 @@ def test_a_check_runs_nothing_and_lists_what_is_missing(tmp_path: Path) -> None:
     )
 
 
+def test_a_check_names_methods_that_tensors_lack(tmp_path: Path) -> None:
+    program = """
+        import numpy as np
+        import scipy.linalg
+        import torch
+        x = torch.eye(3)
+        y = x.to_sparse() + torch.relu(x).view(3, 3).stft(2)
+        u, s, v = x.T.svd()
+        np.linalg.svd(x.numpy()), scipy.linalg.lu(x), np.histogram(x)
+        {}.values(), "".index("a"), open(0).name, x.numpy().imag, slice(3).indices(4)
+        x.qr_of_mine, x.sparse, x.histograms
+
+        class Solver(torch.nn.Module):
+            lu: int = 0
+            def solve(self, x): return self.qr, x.dense_dim
+            def __init__(self): self.qr = 1; self.solve(self.lu)
+    """
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(program))
+    command = [sys.executable, "-m", "contraflow.as_torch", "--check", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    *rows, last = done.stdout.splitlines()
+    assert done.returncode == 1, done.stderr
+    found = {tuple(row.removeprefix(f"{file}:").split(": ")[:2]) for row in rows}
+    assert found == {
+        ("6", ".to_sparse, if of a tensor"),
+        ("6", ".stft, if of a tensor"),
+        ("7", ".svd, if of a tensor"),
+        ("14", ".dense_dim, if of a tensor"),
+    }
+    assert any("there are no sparse tensors here. Use dense ones" in row for row in rows)
+    assert last.endswith("0 of them missing; 4 more names may be one of a tensor that is missing.")
+
+
 def test_imports_of_every_form_are_found() -> None:
     text = "import torch as t, torch.nn\nfrom torch.optim import SGD as S\nt.a.b(torch.c)\nS.d\n"
     found = {use.path for use in as_torch.uses(text, "x.py")}

@@ -225,6 +225,24 @@ def test_metadata_that_another_program_has_rewritten(tmp_path: Path) -> None:
     assert_close(loaded["model.w"], cf.ones(2))
 
 
+def test_the_command_says_what_it_can_do() -> None:
+    command = [sys.executable, "-m", "contraflow"]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "convert model.pt model.safetensors" in done.stdout
+    assert "contraflow.as_torch --check train.py" in done.stdout
+    assert run("--version").stdout == f"contraflow {cf.__version__}\n"
+    done = run("conver")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "usage: contraflow [--help | --version | convert SOURCE TARGET]\n",
+    )
+
+
 def test_the_command_converts(tmp_path: Path) -> None:
     source, target = tmp_path / "m.pt", tmp_path / "m.safetensors"
     source.write_bytes(SAVED["new"])

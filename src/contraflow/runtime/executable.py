@@ -19,6 +19,7 @@ from contraflow import config, devices
 from contraflow.compiler.fuse import fuse
 from contraflow.compiler.host_numbers import host_values, wide_numbers
 from contraflow.compiler.interpret import range_problem, run_tape
+from contraflow.compiler.kernel import Kernel
 from contraflow.compiler.lower import Fused
 from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.passes import optimize
@@ -422,9 +423,14 @@ class Native:
                 rows.append(f"{where} {step.name}{at(self.tape.lines[step.line].line)}")
             else:
                 made = [makers[value] for value in sorted(step.makes) if value in makers]
-                row = f"kernel  {step.call.kernel.name} over {list(step.call.sizes)}"
+                row = f"kernel  {_shown(step.call.kernel)} over {list(step.call.sizes)}"
                 rows.append(f"{row}{_origins(made)}")
         return rows
+
+
+def _shown(kernel: Kernel) -> str:
+    """The name of a kernel without its digest, which tells a reader nothing."""
+    return kernel.name.removesuffix(f"_{kernel.identity[:12]}")
 
 
 def _origins(made: Sequence[TapeLine]) -> str:
