@@ -38,9 +38,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     return _decomposed("svd_lowrank", A if M is None else A - M, 6 if q is None else q, niter)
 
 
-def pca_lowrank(
-    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
-) -> LowRank:
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> LowRank:
     """The q principal components of rows A [..., m, n], nearly: V [..., n, q] has their directions.
 
     q is 6, or less for smaller matrices; `center` takes the mean of the columns away first.
