@@ -193,6 +193,26 @@ def test_hooks_run_and_are_noticed() -> None:
     beside(program)
 
 
+def test_hooks_that_read_state_are_observed() -> None:
+    def program(compile: Any) -> Iterator[Any]:
+        w, factor = leaf(1.0, 2.0), {"f": 1.0}
+
+        @compile
+        def function(x: Any) -> Any:
+            return grad((x * x).sum(), x)
+
+        def scaled(g: Any) -> Any:
+            return g * factor["f"]
+
+        for call in range(6):
+            factor["f"] = call // 3 + 1.0
+            x = w * (call + 1)
+            x.register_hook(scaled)
+            yield function(x)
+
+    beside(program)
+
+
 def test_a_hook_of_the_function_itself() -> None:
     def program(compile: Any) -> Iterator[Any]:
         w = leaf(1.0, 2.0)

@@ -65,6 +65,7 @@ def _record_and_load(
     """Run the function observed, describe what it did as a program, put all back, and load it."""
     args, kwargs, contents = _shown_arguments(recorder, call, loose)
     observer = Observer(recorder)
+    recorder.show = observer.show
     observer.again, observer.fills_caches = attempt.again, attempt.fills_caches
     observer.carry(attempt.carried_places, contents, call.given)
     findings, started = Findings(owner, recorder, call, observer, attempt.settled), perf_counter()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -114,6 +114,7 @@ class Recorder(BottomContext):
         self.has_symbols = False  # for numbers among the arguments
         self.arrays: dict[int, Any] = {}  # of NumPy, from outside, that become tensors
         self.array_arguments: dict[int, Tensor] = {}  # what stands for those among the arguments
+        self.show: Callable[[Any], object] = id  # tells the observer of a function that will run
 
     # --- ops ------------------------------------------------------------------------------
 
@@ -566,6 +567,9 @@ class Recorder(BottomContext):
             return  # nothing from outside leads to what the function has made
         known = [t for t in (*roots, *self.graded) if not t.storage.is_recorded]
         node = self.graph.search(roots, outside, known)
+        for result in self.graph.reached.values():
+            for hook in filter(None, result.hooks):
+                self.show(hook)
         if node is not None:
             raise self.refusal(
                 f"backward looks for {describe(outside[0])} and meets {node.name} from before the "
@@ -838,7 +842,7 @@ class Recorder(BottomContext):
         for generator, stream in self._streams.items():
             generator.seed, generator.offset = stream.original
         # Let go of tensors, so that `alive` finds only those that others hold.
-        self._slots, self._cells, self._streams, self._held = {}, {}, {}, {}
+        self._slots, self._cells, self._streams, self._held, self.show = {}, {}, {}, {}, id
         self._graded, self._detached = {}, {}
         self.symbols.close()
 

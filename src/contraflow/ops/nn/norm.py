@@ -33,7 +33,7 @@ def wide(x: Any) -> Any:
 
 
 def rounded(found: Tensor, *inputs: Any) -> Tensor:
-    """What was computed of wide inputs, rounded once to the dtype that the inputs have together."""
+    """A result of wide inputs, rounded once to the dtype that the inputs have together."""
     given = [x for x in inputs if isinstance(x, Tensor)]
     if found.dtype is not float32 or all(x.dtype not in HALVES for x in given):
         return found
