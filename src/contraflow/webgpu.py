@@ -83,8 +83,9 @@ def reset() -> None:
 def check() -> str:
     """Ask the adapter about what the language of its kernels leaves open; the answers as text.
 
-    No result of contraflow depends on the answers, but for numbers below 1e-37, which may become 0,
-    and for the last digit of sums of products: kernels find NaN by its bits, make infinities at run
+    No op of contraflow depends on the answers, but for numbers below 1e-37, which may become 0, and
+    for the last digit of sums of products; sums such as x + (-x) in a compiled function may be
+    simplified as if all numbers were finite. Kernels find NaN by its bits, make infinities at run
     time, and have mathematics of their own.
     """
     device = _device()

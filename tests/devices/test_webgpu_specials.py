@@ -76,6 +76,20 @@ def test_bessel_functions_overflow_where_their_values_do(
         np.testing.assert_allclose(found, wanted * (sign if name == "i1" else 1), 1e-5)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x - x, lambda x: (x * 2) - (x * 2), lambda x: -(x.abs() - x.abs()).exp()],
+    ids=["itself", "computed", "within"],
+)
+def test_a_difference_of_equal_values_is_nan_where_they_are_not_finite(
+    function: Any, webgpu: Any
+) -> None:
+    """Compilers of WGSL take x - x for 0."""
+    here = cf.tensor([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -3e37, 3e38])
+    found = cf.compile(function)(here.to("webgpu"))
+    np.testing.assert_array_equal(found.numpy(force=True), function(here).numpy())
+
+
 def _words(generator: np.random.Generator, n: int) -> np.ndarray:
     """Floats of any bits, denormal ones excepted: those may become zero."""
     x = generator.integers(0, 1 << 32, n, dtype=np.uint32).view(np.float32)

@@ -104,6 +104,7 @@ _TYPES = {
 }
 _REMEDIES = {"float64": "float32", "bfloat16": "float32"}
 _SHIFT = INTRINSICS["shr"].wgsl["int"]  # type: ignore[index]
+_DIFFERENCE = INTRINSICS["sub"].wgsl["float"]  # type: ignore[index]
 _INT32 = np.iinfo(np.int32)
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -159,7 +160,12 @@ class Wgsl:
         return _check_range(self.kernel_name, narrow_constant(value))
 
     def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
-        """Fill in a template. The upper half of a number comes with it where it is wanted."""
+        """Fill in a template. The upper half of a number comes with it where it is wanted.
+
+        Compilers take x - x for 0, which it is not of NaN and infinities.
+        """
+        if template == _DIFFERENCE and args[0] == args[1] and dtype.is_floating_point:
+            return f"difference_from_itself({args[0]})"
         if args[0] in self._high and template == _SHIFT:
             return self._high[args[0]]
         return template.format(*args)

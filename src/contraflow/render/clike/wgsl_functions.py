@@ -31,6 +31,12 @@ fn truncated_u32(x: f32) -> u32 {
     return u32(x);
 }
 """,
+    "difference_from_itself(": """\
+fn difference_from_itself(x: f32) -> f32 {
+    let finite = (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
+    return bitcast<f32>(select(0x7fc00000u | arguments.zero, 0u, finite));
+}
+""",
     # The exact remainder of numbers m * 2**e with whole m, by long division, 8 bits at a time: the
     # quotient may have 277 bits, and what WGSL's % subtracts is rounded.
     "remainder_f32(": """\
