@@ -116,6 +116,7 @@ _LATER_FROM = {
     "autograd.checkpoint": "checkpoint checkpoint_sequential is_recomputing",
     "autograd.drawing": "draw",
     "dtypes": "can_cast finfo iinfo promote_types",
+    "cuda": "Event Stream",
     "func": "vmap",
     "futures": "Future",
     "fx": "SymBool SymFloat SymInt sym_float sym_int sym_max sym_min sym_not",
@@ -160,8 +161,9 @@ for _module, _names in _LATER_FROM.items():
 _LATER_MODULES = {
     "accelerator", "amp", "ao", "array_api", "backends", "compiler", "cpu", "cuda", "data",
     "distributed", "distributions", "fft", "func", "futures", "fx", "hub", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "profiler", "random",
-    "serialization", "signal", "special", "testing", "types", "utils", "version", "webgpu", "xpu",
+    "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler",
+    "random", "serialization", "signal", "special", "testing", "types", "utils", "version",
+    "webgpu", "xpu",
 }  # fmt: skip
 _METHODS = ("as_strided_", "fill_", "resize_as_", "zero_")  # functions as well
 _CONSTANTS: dict[str, object] = {

@@ -78,9 +78,11 @@ from contraflow.tensors.generator import set_rng_state as set_rng_state
 from contraflow.tensors.printing import get_printoptions as get_printoptions
 from contraflow.tensors.printing import printoptions as printoptions
 from contraflow.tensors.printing import set_printoptions as set_printoptions
+from contraflow.cuda import Event as Event
 from contraflow.futures import Future as Future
 from contraflow.amp.grad_scaler import GradScaler as GradScaler
 from contraflow.shapes import Sizes as Size
+from contraflow.cuda import Stream as Stream
 from contraflow.fx import SymBool as SymBool
 from contraflow.fx import SymFloat as SymFloat
 from contraflow.fx import SymInt as SymInt
@@ -218,6 +220,7 @@ from contraflow import multiprocessing as multiprocessing
 from contraflow import nn as nn
 from contraflow import onnx as onnx
 from contraflow import optim as optim
+from contraflow import overrides as overrides
 from contraflow import profiler as profiler
 from contraflow import random as random
 from contraflow import serialization as serialization

@@ -95,7 +95,7 @@ ABSENT = (
         "*Storage StorageBase UntypedStorage TypedStorage storage storage.* Tensor.storage_type "
         "nn.functional.TYPE_CHECKING DisableTorchFunction* DispatchKey* Tag "
         "ExcludeDispatchKeyGuard "
-        "classproperty overrides overrides.* library.* nn.functional.*torch_function* "
+        "classproperty overrides.* library.* nn.functional.*torch_function* "
         "Tensor.as_subclass Tensor.module_load return_types types.* PRIVATE_OPS USE_* "
         "get_file_path prepare_multiprocessing_environment compiled_with_cxx11_abi "
         "profiler_allow_* init_num_threads cpp Tensor.const_data_ptr "
@@ -122,7 +122,7 @@ ABSENT = (
     AbsentNames(
         "streams, events and graphs of a device are not shown.",
         "Ops are in order; contraflow.compile replays a whole step at once.",
-        "Stream Event cuda* cuda.* accelerator.* cpu.*",
+        "cuda* cuda.* accelerator.* cpu.*",
     ),
     AbsentNames(
         "it reads from the network, or exports to another format.",

@@ -3,7 +3,8 @@
 The standard's names, parameters and results, where they differ from PyTorch's: reductions take
 `axis` and give one array, variances are not corrected, sorts give values alone. Functions that
 agree are the ops themselves. There are no complex numbers, no unsigned
-integers of more than 8 bits and no Fourier transforms. `size` stays PyTorch's method.
+integers of more than 8 bits and no Fourier transforms. `size` stays PyTorch's method, and operators
+promote as PyTorch's do: an array without axes gives way to one that has some.
 
 >>> import contraflow as cf
 >>> x = cf.tensor([[3.0, 1.0], [2.0, 5.0]])
@@ -38,16 +39,14 @@ from contraflow.dtypes import bool_ as bool
 from contraflow.operation.op import REGISTRY
 from contraflow.ops.creation.arrays import asarray as _asarray
 from contraflow.ops.creation.create import (
-    empty,
     empty_like,
     from_dlpack,
     full_like,
-    ones,
     ones_like,
-    zeros,
     zeros_like,
 )
 from contraflow.ops.creation.create import linspace as _linspace
+from contraflow.ops.creation.create import zeros as _zeros
 from contraflow.ops.queries import broadcast_shapes
 from contraflow.ops.queries import result_type as _result_type
 from contraflow.tensors.tensor import Tensor
@@ -55,15 +54,12 @@ from contraflow.tensors.tensor import Tensor
 # Functions of other modules that the standard has too.
 __all__ = [
     "broadcast_shapes",
-    "empty",
     "empty_like",
     "finfo",
     "from_dlpack",
     "full_like",
     "iinfo",
-    "ones",
     "ones_like",
-    "zeros",
     "zeros_like",
 ]
 
@@ -73,16 +69,21 @@ e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 # Functions that take and give what the standard says, under its names.
 _SAME = (
-    "abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_or "
-    "bitwise_right_shift bitwise_xor broadcast_to copysign cos cosh exp expm1 full hypot "
-    "isfinite isinf isnan log log10 log1p log2 logaddexp logical_and logical_not logical_or "
-    "logical_xor matmul maximum minimum nextafter reciprocal remainder signbit sin "
-    "sinh sqrt square tan tanh tile where"
+    "abs acos acosh asin asinh atan atanh broadcast_to cos cosh exp expm1 "
+    "isfinite isinf isnan log log10 log1p log2 logical_and logical_not logical_or "
+    "logical_xor matmul reciprocal signbit sin sinh sqrt square tan tanh tile"
 )
-_OTHER = {
-    "bitwise_invert": "bitwise_not", "divide": "div", "equal": "eq", "floor_divide": "floor_divide",
-    "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul",
-    "moveaxis": "movedim", "negative": "neg", "not_equal": "ne", "pow": "pow", "subtract": "sub",
+_OTHER = {"bitwise_invert": "bitwise_not", "moveaxis": "movedim", "negative": "neg"}
+# Functions of two arrays whose dtypes may differ.
+_OF_TWO = {
+    "add": "add", "atan2": "atan2", "bitwise_and": "bitwise_and",
+    "bitwise_left_shift": "bitwise_left_shift", "bitwise_or": "bitwise_or",
+    "bitwise_right_shift": "bitwise_right_shift", "bitwise_xor": "bitwise_xor",
+    "copysign": "copysign", "divide": "div", "equal": "eq", "floor_divide": "floor_divide",
+    "greater": "gt", "greater_equal": "ge", "hypot": "hypot", "less": "lt", "less_equal": "le",
+    "logaddexp": "logaddexp", "maximum": "maximum", "minimum": "minimum", "multiply": "mul",
+    "nextafter": "nextafter", "not_equal": "ne", "pow": "pow", "remainder": "remainder",
+    "subtract": "sub",
 }  # fmt: skip
 for _name in _SAME.split():
     globals()[_name] = getattr(ops, _name)
@@ -121,12 +122,12 @@ def astype(x: Tensor, dtype: DType, /, *, copy: builtins.bool = True, device: An
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype that arrays, dtypes and Python numbers combine to."""
-    given = [empty((1,), dtype=x) if isinstance(x, DType) else x for x in arrays_and_dtypes]
+    given = [_zeros((1,), dtype=x) if isinstance(x, DType) else x for x in arrays_and_dtypes]
     tensors = [x.reshape(-1)[:1] if isinstance(x, Tensor) and x.numel() else x for x in given]
-    tensors = [empty((1,), dtype=x.dtype) if isinstance(x, Tensor) else x for x in tensors]
+    tensors = [_zeros((1,), dtype=x.dtype) if isinstance(x, Tensor) else x for x in tensors]
     found = tensors[0]
     for other in tensors[1:]:
-        found = empty((1,), dtype=_result_type(found, other))
+        found = _zeros((1,), dtype=_result_type(found, other))
     dtype: DType = found.dtype if isinstance(found, Tensor) else dtypes.of_number(found)
     return dtype
 
@@ -174,6 +175,32 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 # --- creation ----------------------------------------------------------------------------------
 
+Shape = int | tuple[int, ...]
+
+
+def full(
+    shape: Shape, fill_value: Any, *, dtype: DType | None = None, device: Any = None
+) -> Tensor:
+    """An array of one number."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    made: Tensor = ops.full(sizes, fill_value, dtype=dtype, device=device)
+    return made
+
+
+def zeros(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """An array of zeros."""
+    return _zeros(shape, dtype=dtype, device=device)
+
+
+def ones(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """An array of ones."""
+    return full(shape, 1, dtype=dtype or dtypes.get_default_dtype(), device=device)
+
+
+def empty(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """An array whose elements do not matter; they are zeros."""
+    return zeros(shape, dtype=dtype, device=device)
+
 
 def asarray(
     obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy: Any = None
@@ -199,7 +226,7 @@ def eye(
 ) -> Tensor:
     """Ones on diagonal number `k`, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
-    made: Tensor = zeros(n_rows, columns, dtype=dtype, device=device)
+    made: Tensor = _zeros(n_rows, columns, dtype=dtype, device=device)
     if -n_rows < k < columns:
         made.diagonal(k).fill_(1)
     return made
@@ -231,6 +258,33 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
 
 
 # --- elementwise functions that differ -----------------------------------------------------------
+
+
+def _promoted(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Arrays of the dtype that both combine to: in PyTorch one without axes gives way."""
+    if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is not x2.dtype:
+        dtype = result_type(x1, x2)
+        return x1.to(dtype), x2.to(dtype)
+    return x1, x2
+
+
+def _of_two(name: str, op: Any) -> Any:
+    def function(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
+        out: Tensor = op(*_promoted(x1, x2))
+        return out
+
+    function.__name__, function.__doc__ = name, op.summary
+    return function
+
+
+for _name, _own in _OF_TWO.items():
+    globals()[_name] = _of_two(_name, getattr(ops, _own))
+
+
+def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
+    """The elements of x1 where the condition holds, those of x2 elsewhere."""
+    out: Tensor = ops.where(condition, *_promoted(x1, x2))
+    return out
 
 
 def positive(x: Tensor, /) -> Tensor:
@@ -312,7 +366,7 @@ def prod(
     out = _summed(dtype, x).clone()
     dims = [d % x.ndim for d in _dims(x, axis)]
     for dim in sorted(dims, reverse=True):
-        out = out.prod(dim, keepdims)
+        out = out.prod(dim, keepdims, dtype=out.dtype)
     return out
 
 
@@ -376,7 +430,8 @@ def cumulative_sum(
     include_initial: builtins.bool = False,
 ) -> Tensor:  # fmt: skip
     """Sums of all elements up to each."""
-    out = _summed(dtype, x).cumsum(_only_axis("cumulative_sum", x, axis))
+    given = _summed(dtype, x)
+    out = given.cumsum(_only_axis("cumulative_sum", x, axis), dtype=given.dtype)
     return _with_first(out, 0, axis or 0) if include_initial else out
 
 
@@ -385,7 +440,8 @@ def cumulative_prod(
     include_initial: builtins.bool = False,
 ) -> Tensor:  # fmt: skip
     """Products of all elements up to each."""
-    out = _summed(dtype, x).cumprod(_only_axis("cumulative_prod", x, axis))
+    given = _summed(dtype, x)
+    out = given.cumprod(_only_axis("cumulative_prod", x, axis), dtype=given.dtype)
     return _with_first(out, 1, axis or 0) if include_initial else out
 
 
@@ -437,7 +493,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(x.unbind(axis))
 
 
-def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
     """The array with a new axis of size one."""
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"expand_dims: axis {axis} is out of range for {x.ndim} dims.")

@@ -32,7 +32,7 @@ import contraflow
 from contraflow import library, shapes
 from contraflow.absent import find
 from contraflow.dtypes import DType
-from contraflow.errors import counted
+from contraflow.errors import AbsentByChoice, counted
 from contraflow.names import OF_TENSORS
 
 VERSION = "2.13.0+contraflow"
@@ -40,6 +40,8 @@ VERSION = "2.13.0+contraflow"
 PRIVATE_PATHS = {
     "_custom_ops": "library", "_dynamo": "compiler", "_dynamo.utils": "compiler",
     "_dynamo._trace_wrapped_higher_order_op": "compiler",
+    "_subclasses": "compiler", "_subclasses.fake_tensor": "compiler",
+    "fx.experimental": "compiler", "fx.experimental.proxy_tensor": "compiler",
     "autograd.profiler": "profiler", "jit.annotations": "jit",
 }  # fmt: skip
 _INSIDE = os.path.dirname(__file__) + os.sep
@@ -158,20 +160,32 @@ class TorchFinder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _Existing(module), is_package=True)
 
 
+class RefusedFunction(ModuleType):
+    """A function of PyTorch's that is absent by choice: it can be imported, and not called."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        path = self.__name__.removeprefix("contraflow.")
+        raise _with_line(AbsentByChoice(f"{path}: {_why_absent(path)} See docs/names.md."))
+
+
 class AbsentFinder(importlib.abc.MetaPathFinder):
     """Refuses names that contraflow lacks by choice, where no other finder knows them.
 
     `from torch.linalg import x` asks for a module `contraflow.linalg.x` once the attribute is
-    missing, and Python would only say that it cannot import the name.
+    missing, and Python would only say that it cannot import the name. Fourier transforms are
+    refused when they are called: packages import them at their top for a few of their functions.
     """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> None:
-        """Nothing is found here; a name that is absent by choice is an error that says why."""
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A Fourier transform; another name that is absent by choice is an error that says why."""
         package, _, name = fullname.partition(".")
-        if package == "contraflow" and find(name)[0] is not None:
-            raise ModuleNotFoundError(_refusal(f"torch.{name}"))
+        if package != "contraflow" or find(name)[0] is None:
+            return None
+        if name.startswith("fft."):
+            return importlib.machinery.ModuleSpec(fullname, _Existing(RefusedFunction(fullname)))
+        raise ModuleNotFoundError(_refusal(f"torch.{name}"))
 
 
 def _refusal(fullname: str) -> str:
@@ -226,6 +240,10 @@ class TorchCore:
 
     def _get_tracing_state(self) -> None:
         """Nothing is traced by PyTorch's tracer."""
+
+    def _are_functorch_transforms_active(self) -> bool:
+        """False: transforms here need no other ops."""
+        return False
 
     def _disabled_torch_function_impl(self, *args: Any) -> None:
         """Nothing calls it: subclasses of Tensor are not asked about functions here."""
@@ -284,6 +302,10 @@ def uninstall() -> None:
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
     for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
         del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, RefusedFunction):
+            del sys.modules[name]
+            delattr(sys.modules["contraflow.fft"], name.rpartition(".")[2])
 
 
 # --- what a program needs ----------------------------------------------------------------------

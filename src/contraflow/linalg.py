@@ -48,7 +48,13 @@ class LuFactor(NamedTuple):
 
 
 @public
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyFactor:
+def cholesky_ex(
+    A: Tensor,
+    *,
+    upper: bool = False,
+    check_errors: bool = False,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> CholeskyFactor:
     """The Cholesky factor without an error: `info` says whether it is one.
 
     >>> import contraflow as cf
@@ -59,6 +65,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     found = triangles.cholesky_ex(A, upper=upper)
     if check_errors and bool((found.info != 0).any()):
         raise LinAlgError(f"cholesky_ex: {describe(A)} is not positive definite.")
+    if out is not None:
+        found = [given.copy_(each) for given, each in zip(out, found)]
     return CholeskyFactor(*found)
 
 

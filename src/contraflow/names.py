@@ -41,7 +41,9 @@ def missing(module: str, name: str) -> AttributeError:
     if name.startswith("_"):
         return AttributeError(start)
     path = f"{module}.{name}".removeprefix("contraflow.")
-    return _told(start, path, name, _names(module), [p for p in _PLACES if p != module])
+    error = _told(start, path, name, _names(module), [p for p in _PLACES if p != module])
+    error.name = name  # with it Python adds no second suggestion of its own
+    return error
 
 
 class AbsentMethod:

@@ -140,11 +140,9 @@ contraflow (`contraflow.as_torch`). PyTorch and contraflow begin with the same w
 the losses. `python -m tests.helpers.public_programs FOLDER` makes this page in an environment that
 has PyTorch and the packages, and `tests/library/test_public_programs.py` holds each row there.
 
-These are the programs of 45 that could be compared and agreed. Not among them: packages that do
-not import, each with a message that names what is missing (gpytorch and diffusers, which need
-Fourier transforms; kornia and pytorch-lightning, which need parts of PyTorch that extend its
-tensors; peft, which needs `svd_lowrank`), pytorch-msssim, whose window is computed in float32,
-where `exp` rounds its last bit otherwise, so that losses in float64 were 3e-6 apart, captum,
+These are the programs of 45 that could be compared and agreed. Not among them: lightning, which
+does not import, since it takes the metaclass of tensors out of PyTorch's core, pytorch-msssim,
+whose window is computed in float32, where `exp` rounds its last bit otherwise, so that losses in float64 were 3e-6 apart, captum,
 which has no losses (seven of its methods gave PyTorch's numbers), and seven whose runs were not
 finished. transformers' Llama and T5 compute norms in float32, whatever the dtype of the model is.
 `generate` of its GPT-2, greedy and by beams, gives PyTorch's tokens and `save_pretrained` saves;

@@ -117,3 +117,18 @@ def test_a_fault_of_ours_keeps_its_frames() -> None:
         nn.Sequential(Faulty())(cf.ones(1))
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names.count("__call__") == 2
+
+
+def test_a_misspelt_name_is_corrected_once() -> None:
+    """Python adds a suggestion of its own to an AttributeError that knows its object."""
+    try:
+        cf.nn.Linaer  # noqa: B018
+    except AttributeError as error:
+        shown = "".join(traceback.format_exception(error))
+    assert shown.count("Did you mean") == 1
+    assert shown.endswith("has no attribute 'Linaer'. Did you mean 'Linear'?\n")
+
+
+def test_an_optimizer_says_how_the_learning_rate_is_called() -> None:
+    with pytest.raises(TypeError, match=r"'learning_rate' is unknown. Did you mean lr\?"):
+        cf.optim.Adam([cf.ones(2, requires_grad=True)], learning_rate=0.1)

@@ -184,7 +184,10 @@ def test_lists_and_arrays_select_along_the_first_dim() -> None:
     assert x[[1, 0]].tolist() == [[3.0, 4.0], [1.0, 2.0]]
     assert x[np.array([1])].tolist() == [[3.0, 4.0]]
     assert cf.arange(200)[cf.tensor([-1], dtype=I8)].tolist() == [199]
-    with refused(IndexError, "getitem: 1 indices are too many for float32[]."):
+    with refused(
+        IndexError,
+        "getitem: 1 indices are too many for float32[]. Use item() for the number in it.",
+    ):
         cf.ones(())[cf.tensor(0)]
 
 

@@ -67,6 +67,15 @@ eval_frame = SimpleNamespace(OptimizedModule=without_objects("OptimizedModule", 
 TransformGetItemToIndex = nullcontext  # PyTorch's mode for `x[i]` in vmap, which works as it is
 
 
+def is_fake(x: Any) -> bool:
+    """False: tensors have elements, in functions that are compiled too."""
+    return False
+
+
+def get_proxy_mode() -> None:
+    """None: nothing traces with stand-ins that PyTorch knows."""
+
+
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",

@@ -10,7 +10,7 @@ from contraflow.dtypes import bfloat16, float16, float32, float64, get_default_d
 from contraflow.errors import describe
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import full, tensor, zeros
-from contraflow.ops.creation.random import draw
+from contraflow.ops.creation.random import draw, randn
 from contraflow.ops.creation.random import normal as _normal
 from contraflow.ops.creation.random import uniform as _uniform
 from contraflow.ops.elementwise.activation import logsigmoid
@@ -54,6 +54,11 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     if all(value.shape == given[0].shape for value in given):
         return tuple(given)
     return tuple(broadcast_tensors(*given))
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    """Numbers of the standard normal distribution, by PyTorch's name that is not public there."""
+    return randn(*shape, dtype=dtype, device=device)
 
 
 class lazy_property:

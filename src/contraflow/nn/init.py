@@ -287,6 +287,15 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return fans("_calculate_fan_in_and_fan_out", tensor)
 
 
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan that a mode names, under PyTorch's name too."""
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(
+            f"_calculate_correct_fan: mode={mode!r} is neither 'fan_in' nor 'fan_out'."
+        )
+    return fans("_calculate_correct_fan", tensor)[mode == "fan_out"]
+
+
 # PyTorch's older names, which it deprecates: they write in place too.
 constant, dirac, normal, orthogonal, sparse = constant_, dirac_, normal_, orthogonal_, sparse_
 kaiming_normal, kaiming_uniform = kaiming_normal_, kaiming_uniform_

@@ -9,6 +9,7 @@ new contents into a parameter or a buffer is not such a change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from contraflow import threads
@@ -580,6 +581,13 @@ class Module:
         """
         return HookHandle(self, self._load_state_dict_pre_hooks, hook)
 
+    def _register_load_state_dict_pre_hook(
+        self, hook: Hook, with_module: bool = False
+    ) -> HookHandle:
+        """The same by PyTorch's older name, which packages call: the hook gets no module."""
+        given = hook if with_module else partial(_without_first, hook)
+        return self.register_load_state_dict_pre_hook(given)
+
     def register_load_state_dict_post_hook(self, hook: Hook) -> HookHandle:
         """Call `hook(module, incompatible_keys)` when all is loaded.
 
@@ -661,3 +669,7 @@ def layout(name: str, extra: str, children: list[str]) -> str:
 
 def _functions(hooks: dict[int, ForwardHook]) -> dict[int, Any]:
     return {key: hook.function for key, hook in hooks.items()}
+
+
+def _without_first(function: Callable[..., Any], _: Any, *given: Any) -> Any:
+    return function(*given)

@@ -66,7 +66,9 @@ def check_implementation(name: str, given: Mapping[str, Any]) -> None:
     """Refuse a keyword that is not one of these choices."""
     unknown = given.keys() - Implementation.__annotations__.keys()
     if unknown:
-        raise TypeError(f"{name}: argument {min(unknown)!r} is unknown.")
+        wrong = min(unknown)
+        meant = " Did you mean lr?" if wrong in ("learning_rate", "eta", "alpha", "rate") else ""
+        raise TypeError(f"{name}: argument {wrong!r} is unknown.{meant}")
 
 
 class Updated(NamedTuple):

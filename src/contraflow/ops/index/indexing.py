@@ -84,7 +84,8 @@ def _listed(x: Tensor, key: Any) -> Sequence[Any]:
             )
     used = sum(map(_span, keys))
     if used > x.ndim:
-        raise IndexError(f"getitem: {used} indices are too many for {describe(x)}.")
+        remedy = "" if x.ndim else " Use item() for the number in it."
+        raise IndexError(f"getitem: {used} indices are too many for {describe(x)}.{remedy}")
     dots = [i for i, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1:
         raise IndexError("getitem: ... may appear at most once in an index.")
