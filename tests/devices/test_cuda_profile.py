@@ -16,8 +16,8 @@ from tests.helpers.marked_lines import lines_of
 from tests.helpers.recording_driver import CUresult
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.devices.cuda import compiler
-from contraflow.devices.cuda.program import RUNS_BEFORE_GRAPH
 from contraflow.devices.cuda.runs import CALLS
 from contraflow.errors import DeviceError
 from contraflow.profiler import Event, profile
@@ -46,7 +46,7 @@ def kernels(p: profile) -> list[Event]:
 def test_launches_are_timed_by_events_and_named_by_lines():
     with recorded() as (_, library):
         step, x = training("recorded")
-        for _ in range(2 * RUNS_BEFORE_GRAPH):
+        for _ in range(2 * thresholds.cuda_graph_runs):
             step(x)
         library.calls.clear()
         library.launched.clear()
@@ -171,7 +171,7 @@ def test_a_rejected_kernel_of_a_compiled_function_names_the_line_of_its_op(monke
 def test_kernels_of_a_gpu_have_lines_and_times():
     with opened_gpu("gpu"):
         step, x = training("gpu")
-        for _ in range(2 * RUNS_BEFORE_GRAPH):
+        for _ in range(2 * thresholds.cuda_graph_runs):
             expected = step(x).item()
         with profile() as p:
             found = step(x).item()

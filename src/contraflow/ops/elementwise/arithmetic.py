@@ -411,6 +411,7 @@ def _np_lerp(a: Any, b: Any, weight: Any) -> Any:
     ),
     inplace=True,
     takes=(FLOAT,),
+    each=True,
 )
 def lerp(a, b, weight):
     """a + weight (b - a): from a, where the weight is 0, to b, where it is 1."""
