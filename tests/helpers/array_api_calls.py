@@ -411,7 +411,7 @@ def inner_products(draw: Any) -> Drawn:
 def converted(draw: Any) -> Drawn:
     x = array(draw, ANY, tame=True)
     x = np.abs(x) if x.dtype.kind != "b" else x  # what becomes of -1 in uint8 is left open
-    return (x, draw(st.sampled_from(ANY))), {"copy": draw(st.booleans())}
+    return (np.asarray(x), draw(st.sampled_from(ANY))), {"copy": draw(st.booleans())}
 
 
 @drawn_by("isdtype")

@@ -143,11 +143,11 @@ has PyTorch and the packages, and `tests/library/test_public_programs.py` holds 
 These are the programs of 45 that could be compared and agreed. Not among them: lightning, which
 does not import, since it takes the metaclass of tensors out of PyTorch's core, pytorch-msssim,
 whose window is computed in float32, where `exp` rounds its last bit otherwise, so that losses in
-float64 were 3e-6 apart, captum, which has no losses (seven of its methods gave PyTorch's numbers), and seven whose runs were not
-finished. transformers' Llama and T5 compute norms in float32, whatever the dtype of the model is.
-`generate` of its GPT-2, greedy and by beams, gives PyTorch's tokens and `save_pretrained` saves;
-`from_pretrained` is refused, since it makes models on the meta device. torchvision's `nms` ops
-were declared by hand for PyTorch's side.
+float64 were 3e-6 apart, captum, which has no losses (seven of its methods gave PyTorch's
+numbers), and seven whose runs were not finished. transformers' Llama and T5 compute norms in
+float32, whatever the dtype of the model is. `generate` of its GPT-2, greedy and by beams, gives
+PyTorch's tokens and `save_pretrained` saves; `from_pretrained` is refused, since it makes models
+on the meta device. torchvision's `nms` ops were declared by hand for PyTorch's side.
 
 {versions}
 
