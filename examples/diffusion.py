@@ -164,10 +164,8 @@ def wall(pictures: np.ndarray) -> np.ndarray:
 def draw(losses: list[float], course: list[np.ndarray], digits: np.ndarray) -> None:
     """Written digits, how some came out of noise, and the course of training."""
     figure = plt.figure(figsize=(12, 6), layout="constrained")
-    left, (upper, lower) = (
-        figure.add_subplot(1, 2, 1),
-        (figure.add_subplot(2, 2, n) for n in (2, 4)),
-    )
+    axes = figure.subplot_mosaic([["left", "upper"], ["left", "lower"]])
+    left, upper, lower = axes["left"], axes["upper"], axes["lower"]
     chosen = np.stack([np.flatnonzero(digits == digit)[:10] for digit in range(10)], axis=1)
     left.imshow(wall(course[-1][chosen]), cmap="gray_r", vmin=-1, vmax=1)
     left.set(title="asked for 0, 1, ... 9", xticks=[], yticks=[])
