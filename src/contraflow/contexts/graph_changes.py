@@ -162,8 +162,8 @@ class GraphChanges:
         nodes = nodes_below(starts, self.first_node)
         ends = {id(end): end for node in nodes for end in node.targets}
         ends |= {id(end): end for end, _ in starts}
-        for node in nodes:  # a view that the function made of a tensor from outside is not an end
-            ends.pop(id(node), None)
+        for inside in nodes:  # a view that the function made of a tensor from outside is not an end
+            ends.pop(id(inside), None)
         met: dict[int, Tensor] = {}
         for t in (*targets, *known):  # values that were saved stand at the same places, later
             for (end, _), _ in self.edges_of(t):
