@@ -50,9 +50,8 @@ def _apart(here: str, value: Any, writer: ConditionWriter) -> str:
     """A hit is written for arguments that share no memory: their numbers are those of storages."""
     if value < thresholds.paired_storages:
         return " and ".join(f"s{other} is not s{value}" for other in range(value))
-    if (
-        value == thresholds.paired_storages
-    ):  # from here on one lookup each: pairs would be a quadratic number
+    if value == thresholds.paired_storages:
+        # From here on one lookup each: pairs would be a quadratic number.
         every = ", ".join(f"s{number}" for number in range(value + 1))
         return f"len(apart := {{{every}}}) == {value + 1}"
     return f"s{value} not in apart and not apart.add(s{value})"
