@@ -1,10 +1,10 @@
-"""This working tree against another commit, in turns: `python -m benchmarks.run --against COMMIT`.
+"""This tree against other commits, in turns: `python -m benchmarks.run --against COMMIT ...`.
 
-A folder that holds the package of the other side does as well: a machine without the repository
+A folder that holds the package of another side does as well: a machine without the repository
 can measure then.
 
-Both sides run these benchmarks, each in processes of its own with the library of its side, and
-neighbours in time are compared: a slow minute falls on both. Measured are the time of a step in
+All sides run these benchmarks, each in processes of its own with the library of its side, and
+neighbours in time are compared: a slow minute falls on all. Measured are the time of a step in
 every way of running it, first calls with an empty and a filled cache, a new size, single
 operations, a long chain and the import.
 
@@ -29,7 +29,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks import compare, machine, models, probes, report
 from benchmarks.channel import ROOT, SOURCE, Child, ChildError
@@ -38,14 +38,15 @@ from benchmarks.overhead import OPERATIONS
 from benchmarks.targets import CHAIN_LENGTH
 from benchmarks.timing import quartiles
 
-BEFORE, AFTER = "before", "now"
+BEFORE, AFTER = "before", "now"  # of a row; the working tree's processes are called so too
 Rounds = list[list[float]]  # seconds, by round
+T = TypeVar("T")
 AGAIN = 3  # times as many rounds for what looked slower
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: what its processes are called, and where its library is."""
+    """One of them: what its processes are called, and where its library is."""
 
     name: str
     source: Path
@@ -58,43 +59,53 @@ class Side:
 
 @dataclass
 class Comparison:
-    """What was measured, and what went wrong."""
+    """What was measured, by the name of the other side and of the thing, and what went wrong."""
 
-    sides: tuple[Side, Side]
+    sides: Sequence[Side]
     settings: compare.Settings
     quick: bool
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     patience: int = 1  # times as many rounds as usual
 
     def keep(self, name: str, times: dict[str, Rounds]) -> None:
-        """Judge one thing by its seconds before and now, unless a side is missing."""
-        if set(times) == {BEFORE, AFTER}:
-            again = {"again": True} if self.patience > 1 else {}
-            self.rows[name] = judge(times[BEFORE], times[AFTER]) | again
+        """Judge one thing by its seconds before and now, for each side that has any."""
+        again = {"again": True} if self.patience > 1 else {}
+        for side, before in times.items():
+            if side != AFTER and AFTER in times:
+                self.rows.setdefault(side, {})[name] = judge(before, times[AFTER]) | again
 
     def attempt(self, name: str, measure: Callable[[], None]) -> None:
         """Measure, again and longer if something looks slower; go on where a process fails."""
-        known = set(self.rows)
+        known = {name for rows in self.rows.values() for name in rows}
         try:
             for self.patience in (1, AGAIN):
                 print(f"{name}{' again' * (self.patience > 1)} ...", file=sys.stderr, flush=True)
                 measure()
-                new = (row for name, row in self.rows.items() if name not in known)
-                if self.quick or not any(row["slower"] for row in new):
+                if self.quick or not any(name not in known for name in self.slower()):
                     break
         except ChildError as error:
             self.errors.append(f"{name}: {error}")
 
+    def slower(self) -> list[str]:
+        """What is slower than on one of the other sides."""
+        return [n for rows in self.rows.values() for n, row in rows.items() if row["slower"]]
+
     def in_turns(self, rounds: int, measure: Callable[[Side], dict[str, float]]) -> None:
-        """Things that need a new process each time: seconds by name, from both sides in turns."""
+        """Things that need a new process each time: seconds by name, from all sides in turns."""
         found: dict[str, dict[str, Rounds]] = {}
         for number in range(rounds * self.patience):
-            for side in self.sides[:: -1 if number % 2 else 1]:
+            for side in turned(self.sides, number):
                 for name, seconds in measure(side).items():
                     found.setdefault(name, {}).setdefault(side.name, []).append([seconds])
         for name, times in found.items():
             self.keep(name, times)
+
+
+def turned(sides: Sequence[T], number: int) -> list[T]:
+    """Everybody, in an order in which another one is first each time."""
+    first = number % len(sides)
+    return [*sides[first:], *sides[:first]]
 
 
 def judge(before: Rounds, after: Rounds) -> dict[str, Any]:
@@ -108,7 +119,7 @@ def judge(before: Rounds, after: Rounds) -> dict[str, Any]:
 
 
 def measure_step(found: Comparison, entry: Entry, step: str) -> None:
-    """The time of a step, and that both sides compute the same."""
+    """The time of a step, and that all sides compute the same."""
     settings, errors = found.settings, dict[str, str]()
     settings = replace(settings, rounds=settings.rounds * found.patience)
     with ExitStack() as stack:
@@ -156,7 +167,7 @@ def measure_operations(found: Comparison) -> None:
         for child in children.values():
             child.ask("start", timeout=probes.TIMEOUT)
         for number in range(rounds):
-            for name in list(children)[:: -1 if number % 2 else 1]:
+            for name in turned(list(children), number):
                 time.sleep(seconds)
                 for operation, by_side in times.items():
                     request = ("per_call", operation, seconds)
@@ -205,7 +216,7 @@ def measure(found: Comparison, entries: Sequence[Entry], steps: Sequence[str]) -
     found.attempt("import", partial(measure_import, found))
 
 
-# --- the two sides -----------------------------------------------------------------------------
+# --- the sides ---------------------------------------------------------------------------------
 
 
 def _git(*arguments: str) -> bytes:
@@ -245,25 +256,32 @@ def _is_source(commit: str) -> bool:
     return (Path(commit) / "contraflow").is_dir()
 
 
-def run(commit: str, quick: bool, contenders: list[str], steps: list[str], path: Path) -> None:
+def run(
+    commits: list[str], quick: bool, contenders: list[str], steps: list[str], path: Path
+) -> None:
     """Measure, print, write the JSON, and end with status 1 after a loss."""
-    before, after = describe(commit), describe_here()
+    before, after = {commit: describe(commit) for commit in commits}, describe_here()
     watch, where = machine.Watch(), machine.describe()
     settings = compare.QUICK if quick else compare.FULL
     entries = [ENTRIES[name] for name in contenders if name in OURS]
     with tempfile.TemporaryDirectory(prefix="contraflow-against-") as folder:
-        sides = Side(BEFORE, source_of(commit, Path(folder))), Side(AFTER, SOURCE)
-        found = Comparison(sides, settings, quick)
-        with sides[1].child("benchmarks.worker", COMPILED.name, "small") as child:
+        here = Side(AFTER, SOURCE)
+        sides = [
+            Side(name, source_of(name, Path(folder) / str(n))) for n, name in enumerate(before)
+        ]
+        found = Comparison([*sides, here], settings, quick)
+        with here.child("benchmarks.worker", COMPILED.name, "small") as child:
             configuration = child.ask("configuration", timeout=settings.start_timeout)
         measure(found, entries, steps)
     results = {
         "machine": where,
         "configuration": configuration,
-        BEFORE: before,
         AFTER: after,
         "quick": quick,
-        "rows": found.rows,
+        "against": [
+            {BEFORE: described, "rows": found.rows.get(commit, {})}
+            for commit, described in before.items()
+        ],
         "errors": found.errors,
         "others_share": watch.others(),
     }
@@ -271,28 +289,33 @@ def run(commit: str, quick: bool, contenders: list[str], steps: list[str], path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=2) + "\n")
     print(f"written to {path}")
-    if found.errors or any(row["slower"] for row in found.rows.values()):
+    if found.errors or found.slower():
         raise SystemExit(1)
 
 
 def text(results: dict[str, Any]) -> Iterator[str]:
-    """Line by line: what was compared, where, and a line for each thing."""
-    yield f"before: {results[BEFORE]}"
+    """Line by line: what was compared, where, and for each commit a line for each thing."""
     yield f"now:    {results[AFTER]}"
     yield from report.machine(results["machine"])
     yield from results["configuration"]
-    yield f"\n{'':38}{'before (quartiles)':32}{'now (quartiles)':32}now / before (quartiles)"
-    for name, row in results["rows"].items():
-        ratio = "{median:.3f} ({q1:.3f} - {q3:.3f})".format(**row["ratio"])
-        line = f"{name:38}{report.spread(row[BEFORE]):32}{report.spread(row[AFTER]):32}{ratio}"
-        yield line + " again" * row.get("again", False) + "   SLOWER" * row["slower"]
-    slower = sum(row["slower"] for row in results["rows"].values())
-    if any(row.get("again") for row in results["rows"].values()):
-        yield "\nagain: it, or what is measured with it, looked slower at first: measured longer"
-    yield f"\n{slower} of {len(results['rows'])} slower: the median now above the quartiles before"
+    for comparison in results["against"]:
+        yield from _table(comparison[BEFORE], comparison["rows"])
     others = results["others_share"]
     if others is not None and others > machine.BUSY:
         yield f"WARNING: others took {others:.0%} of the machine while it measured: this is noise"
     if results["quick"]:
         yield "WARNING: a quick run: it shows that everything works, not how fast"
     yield from (f"ERROR {error}" for error in results["errors"])
+
+
+def _table(before: str, rows: dict[str, dict[str, Any]]) -> Iterator[str]:
+    yield f"\nbefore: {before}"
+    yield f"{'':38}{'before (quartiles)':32}{'now (quartiles)':32}now / before (quartiles)"
+    for name, row in rows.items():
+        ratio = "{median:.3f} ({q1:.3f} - {q3:.3f})".format(**row["ratio"])
+        line = f"{name:38}{report.spread(row[BEFORE]):32}{report.spread(row[AFTER]):32}{ratio}"
+        yield line + " again" * row.get("again", False) + "   SLOWER" * row["slower"]
+    if any(row.get("again") for row in rows.values()):
+        yield "again: it, or what is measured with it, looked slower at first: measured longer"
+    slower = sum(row["slower"] for row in rows.values())
+    yield f"{slower} of {len(rows)} slower: the median now above the quartiles before"

@@ -1,6 +1,6 @@
 """Measure and print: `python -m benchmarks.run [--quick] [--steps small mlp] [--publish]`.
 
-`--against COMMIT` measures this working tree against another commit instead (`against.py`).
+`--against COMMIT ...` measures this working tree against other commits instead (`against.py`).
 
 The JSON holds what is printed, and more; times are in seconds, and a distribution is its median,
 q1, q3 and samples:
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only shows that it works")
     parser.add_argument("--json", type=Path, default=SCRATCH, metavar="PATH", help="where to write")
     parser.add_argument("--publish", action="store_true", help="replace results and README tables")
-    parser.add_argument("--against", metavar="COMMIT", help="another commit, or a folder")
+    parser.add_argument("--against", nargs="+", metavar="COMMIT", help="other commits, or folders")
     for option, known in (("--steps", models.WORK), ("--contenders", ENTRIES)):
         parser.add_argument(
             option, nargs="+", default=list(known), choices=list(known), metavar="NAME",
@@ -136,7 +136,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if given.against:
         if given.publish:
-            parser.error("--against compares two commits, and --publish publishes one.")
+            parser.error("--against compares commits, and --publish publishes one.")
         against.run(given.against, given.quick, given.contenders, given.steps, given.json)
         return
     results = measure(given.quick, given.contenders, given.steps)

@@ -209,7 +209,8 @@ def test_a_loss_is_a_median_above_the_quartiles_before():
     # The ratio is of neighbours in time: a slow half falls on both.
     drifting = against.judge([[1.0]] * 4 + [[4.0]] * 5, [[2.0]] * 4 + [[8.0]] * 5)
     assert (drifting["ratio"]["q1"], drifting["ratio"]["q3"]) == (2.0, 2.0)
-    shown = {"rows": {"small, eager": lost}, "before": "a", "now": "b", "configuration": []}
+    comparison = {"before": "a", "rows": {"small, eager": lost}}
+    shown = {"against": [comparison], "now": "b", "configuration": []}
     shown |= {"machine": machine.describe(), "others_share": 0.0, "quick": False, "errors": []}
     lines = list(against.text(shown))
     assert next(line for line in lines if line.endswith("SLOWER")).startswith("small, eager")
@@ -218,19 +219,23 @@ def test_a_loss_is_a_median_above_the_quartiles_before():
 
 @pytest.mark.parametrize(("later", "verdict"), [(1.0, False), (1.5, True)])
 def test_what_looks_slower_is_measured_again_and_longer(later, verdict):
+    # A thing is measured again for all sides where it looks slower than on one.
     found = against.Comparison((), compare.FULL, quick=False)
     seen = []
 
     def measure(first: float, name: str) -> None:
         seen.append((name, found.patience))
         now = first if found.patience == 1 else later
-        found.keep(name, {"before": [[1.0]] * 3, "now": [[now]] * 3})
+        found.keep(name, {"a commit": [[1.0]] * 3, "slow": [[2.0]] * 3, "now": [[now]] * 3})
 
     found.attempt("a", lambda: measure(1.5, "a"))
     found.attempt("b", lambda: measure(0.9, "b"))
     assert seen == [("a", 1), ("a", against.AGAIN), ("b", 1)]
-    assert (found.rows["a"]["slower"], found.rows["a"]["again"]) == (verdict, True)
-    assert "again" not in found.rows["b"]
+    for before, slower in (("a commit", verdict), ("slow", False)):
+        rows = found.rows[before]
+        assert (rows["a"]["slower"], rows["a"]["again"]) == (slower, True)
+        assert "again" not in rows["b"]
+    assert found.slower() == ["a"] * verdict
 
 
 needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no repository here")
@@ -239,26 +244,29 @@ needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no reposito
 @needs_git
 def test_against_a_commit_that_does_not_exist():
     with pytest.raises(SystemExit, match=r"--against: git log: fatal: .*nowhere"):
-        against.run("nowhere", True, [], [], Path())
+        against.run(["nowhere"], True, [], [], Path())
 
 
 @needs_git
 @pytest.mark.slow
 def test_benchmarks_against_a_commit(tmp_path):
     path = tmp_path / "against.json"
-    command = [sys.executable, "-m", "benchmarks.run", "--quick", "--against", "HEAD"]
+    command = [sys.executable, "-m", "benchmarks.run", "--quick", "--against", "HEAD", "HEAD~1"]
     command += ["--json", str(path), "--steps", "small", "generation", "--contenders", *OURS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     results = json.loads(path.read_text())
-    rows = results["rows"]
     assert results["errors"] == [], done.stderr
+    both = [comparison["rows"] for comparison in results["against"]]
+    rows = both[0]
     modes = {"small, compiled", "small, eager", "small, compiled: first call, cold"}
     modes |= {name.replace("small", "generation") for name in modes}
     assert rows.keys() >= modes | {"small, compiled: new size", "add two scalars", "import"}
-    assert all(row.keys() == {"before", "now", "ratio", "slower"} for row in rows.values())
+    assert both[1].keys() == rows.keys()
+    every = [row for rows in both for row in rows.values()]
+    assert all(row.keys() == {"before", "now", "ratio", "slower"} for row in every)
     # Two runs of one commit may differ by noise: the status says what the table says.
-    assert done.returncode == any(row["slower"] for row in rows.values())
-    assert re.search(r"^before: [0-9a-f]{7,} ", done.stdout)
+    assert done.returncode == any(row["slower"] for row in every)
+    assert len(re.findall(r"^before: [0-9a-f]{7,} ", done.stdout, re.MULTILINE)) == 2
     assert re.search(r"vectors of \d+ bytes", done.stdout)
     assert all(name in done.stdout for name in rows)
 
