@@ -32,7 +32,7 @@ from contraflow.compiler.kernel import (
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cpu import jit, program
 from contraflow.devices.cpu.pool import pool
-from contraflow.devices.cpu.pool_code import together_text
+from contraflow.devices.cpu.pool_code import MOST_SHARES, together_text
 from contraflow.devices.hazards import barriers
 from contraflow.dtypes import float32, int64
 from contraflow.expressions import expression as s
@@ -182,7 +182,7 @@ def test_workers_start_when_needed_and_stop(threads, sleeping):
 
 
 def workers_asleep() -> int:
-    return ctypes.c_int32.from_address(pool._block + 128).value
+    return ctypes.c_int32.from_address(pool._block + 192).value
 
 
 def test_workers_fall_asleep_and_are_woken(threads, sleeping):
@@ -197,7 +197,7 @@ def test_workers_fall_asleep_and_are_woken(threads, sleeping):
         while workers_asleep() < 2:
             assert time.monotonic() < deadline, "the workers still spin"
             time.sleep(0.001)
-    mutex_and_condition = ctypes.string_at(pool._block + 384, 256)
+    mutex_and_condition = ctypes.string_at(pool._block + 256, 256)
     assert any(mutex_and_condition) == (sleeping == "condition")
 
 
@@ -255,6 +255,59 @@ def test_every_part_of_a_long_kernel_is_done_once(threads, sleeping):
             expected = 2 * (expected + 1)
             np.testing.assert_array_equal(x, np.float32(expected))
             np.testing.assert_array_equal(y, i + 1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_no_job_waits_for_a_thread_that_does_nothing(threads, monkeypatch, count):
+    # As one that the system has stopped, or has not woken yet, for the whole time.
+    pool.stop()
+    absent = threading.Thread()
+    monkeypatch.setattr(pool, "_start", lambda: pool._threads.append(absent))
+    threads(count)
+    loaded = program.load(chain(LARGE))
+    x, out = array(LARGE), np.zeros(LARGE, np.float32)
+    try:
+        for _ in range(3):
+            out[:] = 0
+            loaded.replay([x, out], [])
+            np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+    finally:
+        pool.forget()
+
+
+def test_more_threads_than_cores_do_every_phase_once(threads):
+    # They are stopped at any moment, and others take their shares.
+    slots = [Slot("output", float32, n) for n in (LARGE, LARGE, 2000, 2000)]
+    steps: list[KernelStep | HostStep] = []
+    for _ in range(20):
+        steps += [
+            map_step(lambda x: x + 1.0, LARGE, 0, 1),  # of which parts are taken as they come
+            map_step(lambda x: x + 1.0, 2000, 2, 3),
+            map_step(lambda x: x * 0.5, LARGE, 1, 0),
+            map_step(lambda x: x * 0.5, 2000, 3, 2),
+        ]
+    loaded = program.load(Plan(slots, steps, [], []))
+    arrays = [np.zeros(slot.numel, np.float32) for slot in slots]
+    expected = np.float32(0)
+    for _ in range(20):
+        expected = (expected + np.float32(1)) * np.float32(0.5)
+    for count in (16, 2, 5, 16):
+        threads(count)
+        for _ in range(25):
+            arrays[0][:] = arrays[2][:] = 0
+            loaded.replay(arrays, [])
+            assert (arrays[0] == expected).all()
+            assert (arrays[2] == expected).all()
+
+
+def test_a_job_of_very_many_shares_is_run_by_one_thread(threads):
+    pool.stop()
+    before = threading.active_count()
+    threads(MOST_SHARES + 1)
+    x, out = array(LARGE), np.zeros(LARGE, np.float32)
+    program.load(chain(LARGE)).replay([x, out], [])
+    np.testing.assert_array_equal(out, x[::-1] * 2 + 1)
+    assert threading.active_count() == before
 
 
 def test_a_wrong_index_in_any_part_is_found_and_the_next_call_runs(threads):

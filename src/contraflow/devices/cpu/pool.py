@@ -1,15 +1,19 @@
 """The thread pool: threads run a table of kernels together, each its share.
 
 A job is a table of rows, the bases that they refer to, and a number of shares, one per thread.
-A row of the table is (function, arguments, flags, tickets): every thread calls every function for
-its own share, and waits for the others after the rows that say so (MEET). After the last row that
-may have found a wrong index (CHECK) all threads stop if one has. The loops of the threads are
-generated code as well, so a replay enters Python once.
+A row of the table is (function, arguments, flags, tickets), and a share of it is a call of its
+function. The rows up to one behind which threads have to meet (MEET) are a phase: its shares are
+done in any order, and the thread that does the last one opens the next phase. Behind the last row
+that may have found a wrong index (CHECK) it ends the job instead if one was. The loops of the
+threads are generated code as well, so a replay enters Python once.
 
-Threads are not equally fast: others use the processor too, and its cores may differ. So the work of
-a long row (DEAL) is cut into more parts, which threads take as they come for them: in every round
-half of what is left, evenly, so that the pieces are large at first and small at the end. Which
-thread does a part changes nothing about its bits.
+Threads are not equally fast: others use the processor too, and its cores may differ. In each phase
+a thread does its own share, whose data its caches have from the phases before. A share that nobody
+has begun some microseconds later belongs to a thread that the system has stopped, or that has not
+woken up yet: a thread that waits takes it, so that no job waits for a thread that does nothing. The
+work of a long row (DEAL) is cut into more parts, which threads take as they come for them: in every
+round half of what is left, evenly, so that the pieces are large at first and small at the end.
+Which thread does a share or a part changes nothing about its bits.
 
 Workers wait for a job spinning, because the next one usually follows within microseconds, then
 asleep: on Linux by a futex, on other POSIX systems by a condition variable. Windows has other
@@ -29,10 +33,12 @@ from contextlib import suppress
 
 from contraflow import threads
 from contraflow.devices.cpu import jit
-from contraflow.devices.cpu.pool_code import alone_text, together_text
-
-# The pool's block: words that different threads write lie on cache lines of their own.
-_BLOCK_BYTES = 640
+from contraflow.devices.cpu.pool_code import (
+    BLOCK_BYTES,
+    MOST_SHARES,
+    alone_text,
+    together_text,
+)
 
 _pointer, _word, _int = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 
@@ -42,6 +48,11 @@ def has_workers() -> bool:
     return os.name == "posix"
 
 
+def _is_for_one(shares: int) -> bool:
+    """Whether one thread runs a job of so many shares."""
+    return shares == 1 or shares > MOST_SHARES or not has_workers()
+
+
 _TOGETHER_NAMES = ("prepare", "run_together", "run_worker", "stop_workers")
 
 
@@ -49,7 +60,7 @@ class Pool:
     """Worker threads, started when first needed and stopped at exit. One job at a time."""
 
     # The code of the workers, which the first of them brings.
-    _together: Callable[[int, ctypes.c_void_p, int], int]
+    _together: Callable[[int, ctypes.c_void_p], int]
     _worker: Callable[[int, int, int], None]
     _stop: Callable[[int], None]
 
@@ -58,14 +69,13 @@ class Pool:
 
     def forget(self) -> None:
         """Start afresh without workers: a forked child has none of its parent's threads."""
-        self._memory = ctypes.create_string_buffer(_BLOCK_BYTES + 64)
+        self._memory = ctypes.create_string_buffer(BLOCK_BYTES + 64)
         self._block = -(-ctypes.addressof(self._memory) // 64) * 64
         self._threads: list[threading.Thread] = []
-        self._wanted = 0  # of them
 
     def source(self, shares: int) -> jit.FunctionSource:
         """The functions that run jobs of so many shares; workers start as soon as theirs exist."""
-        if shares == 1 or not has_workers():
+        if _is_for_one(shares):
             return jit.FunctionSource(["run_alone"], alone_text(), alone_text)
         start = functools.partial(self._grow, shares - 1)
         return jit.FunctionSource(_TOGETHER_NAMES, together_text(), together_text, start)
@@ -80,15 +90,13 @@ class Pool:
 
         Not zero if a row that checks for errors found one: those after it did not run.
         """
-        if shares == 1 or not has_workers():
+        if _is_for_one(shares):
             return self._alone(job)
-        # No job may run while workers start, even if an interrupt has ended the wait for them.
-        self._wanted = max(self._wanted, shares - 1)
-        if len(self._threads) < self._wanted:
-            threads.run(self._grow, self._wanted)
+        if len(self._threads) < shares - 1:
+            threads.run(self._grow, shares - 1)
             if not self._threads:  # the interpreter ends, and starts no threads any more
                 return self._alone(job)
-        return self._together(self._block, job, len(self._threads))
+        return self._together(self._block, job)
 
     @functools.cached_property
     def _alone(self) -> Callable[[ctypes.c_void_p], int]:
@@ -97,7 +105,7 @@ class Pool:
     def _prepare(self) -> None:
         prepare, together, worker, stop = jit.functions([self.source(2)])
         ctypes.CFUNCTYPE(None, _pointer)(prepare)(self._block)
-        self._together = ctypes.CFUNCTYPE(_int, _pointer, _pointer, _int)(together)
+        self._together = ctypes.CFUNCTYPE(_int, _pointer, _pointer)(together)
         self._worker = ctypes.CFUNCTYPE(None, _pointer, _word, _int)(worker)
         self._stop = ctypes.CFUNCTYPE(None, _pointer)(stop)
 

@@ -9,7 +9,10 @@ import platform
 import sys
 
 IDLE_SPIN = 40000  # pauses, about a millisecond, before a worker sleeps: eager ops come so fast
+PATIENCE = 64  # pauses, some microseconds, before a thread takes the share of one that is late
 BARRIER_SPIN = 1000  # pauses before a thread that waits for others lets the system run them
+MOST_SHARES = 1024  # of a job; one thread runs those of more
+BLOCK_BYTES = 4 * 64 + 2 * 128 + 64 * MOST_SHARES  # what threads of a pool have in common
 
 # How a row is run, and what follows it; where threads check for errors they have met before.
 MEET, DEAL, CHECK = 1, 2, 4
@@ -98,12 +101,11 @@ _TOGETHER = (
     + """
 %block = type {
   i32, [60 x i8],              ; 0: generation, the number of jobs so far; the futex
-  i32, [60 x i8],              ; 2: workers that have finished the job
-  i32, [60 x i8],              ; 4: workers asleep
-  i32, [60 x i8],              ; 6: threads waiting at the barrier
-  i32, [60 x i8],              ; 8: generation of the barrier
-  ptr, i32, i32, [48 x i8],    ; 10: the job; 11: stop; 12: the core of the last caller
-  [128 x i8], [128 x i8]       ; 14: a mutex; 15: a condition variable; no system has larger ones
+  i64, i64, ptr, i32, [36 x i8], ; 2: phase; 3: its first row; 4: the job; 5: whether it failed
+  i64, [56 x i8],              ; 7: shares of the phase that are done
+  i32, i32, i32, [52 x i8],    ; 9: workers asleep; 10: stop; 11: the core of the last caller
+  [128 x i8], [128 x i8],      ; 13: a mutex; 14: a condition variable; no system has larger ones
+  [$most x [8 x i64]]          ; 15: by share, the last phase in which a thread took it
 }
 declare i32 @sched_yield()
 $sleeping
@@ -122,55 +124,60 @@ done:
   ret i32 %result
 }
 
-define internal void @barrier(ptr %pool, i64 %shares) #0 {
+; A phase is a word that only grows: a count, the number of shares, and whether it is open. While a
+; share of it is taken and not done, the phase stays, and with it the job.
+define internal i1 @take(ptr %pool, i64 %phase, i64 %share) #0 {
 entry:
-  %arrived.p = getelementptr %block, ptr %pool, i32 0, i32 6
-  %generation.p = getelementptr %block, ptr %pool, i32 0, i32 8
-  %generation = load atomic i32, ptr %generation.p acquire, align 4
-  %before = atomicrmw add ptr %arrived.p, i32 1 acq_rel
-  %threads = trunc i64 %shares to i32
-  %arrived = add i32 %before, 1
-  %last = icmp eq i32 %arrived, %threads
-  br i1 %last, label %release, label %wait
-release:
-  store atomic i32 0, ptr %arrived.p monotonic, align 4
-  %following = add i32 %generation, 1
-  store atomic i32 %following, ptr %generation.p release, align 4
-  ret void
-wait:
-  %turns = phi i32 [ 0, %entry ], [ %turns.next, %again ]
-  %now = load atomic i32, ptr %generation.p acquire, align 4
-  %open = icmp ne i32 %now, %generation
-  br i1 %open, label %done, label %again
-again:
-  %turns.next = call i32 @relax(i32 %turns)
-  br label %wait
-done:
+  %taken.p = getelementptr %block, ptr %pool, i32 0, i32 15, i64 %share
+  %before = load atomic i64, ptr %taken.p monotonic, align 8
+  %free = icmp ult i64 %before, %phase
+  br i1 %free, label %try, label %lost
+try:
+  %pair = cmpxchg ptr %taken.p, i64 %before, i64 %phase acq_rel monotonic, align 8
+  %won = extractvalue { i64, i1 } %pair, 1
+  ret i1 %won
+lost:
+  ret i1 false
+}
+
+define internal void @open_phase(ptr %pool, i64 %shares, i64 %row, i64 %closed) #0 {
+  %phase.p = getelementptr %block, ptr %pool, i32 0, i32 2
+  %row.p = getelementptr %block, ptr %pool, i32 0, i32 3
+  store i64 %row, ptr %row.p
+  %before = load atomic i64, ptr %phase.p monotonic, align 8
+  %count = lshr i64 %before, 16
+  %next = add i64 %count, 1
+  %high = shl i64 %next, 16
+  %middle = shl i64 %shares, 1
+  %low = or i64 %middle, 1
+  %word = or i64 %high, %low
+  %phase = sub i64 %word, %closed
+  store atomic i64 %phase, ptr %phase.p release, align 8
   ret void
 }
 
-define internal i32 @run_share(ptr %pool, i64 %share) #0 {
+; Do one share of the rows up to the next meeting. The last thread that does so opens the next
+; phase: then nothing of the job is looked at any more.
+define internal void @run_share(ptr %pool, i64 %share, i64 %shares) #0 {
 entry:
-  %job.p = getelementptr %block, ptr %pool, i32 0, i32 10
+  %row.p = getelementptr %block, ptr %pool, i32 0, i32 3
+  %job.p = getelementptr %block, ptr %pool, i32 0, i32 4
+  %failed.p = getelementptr %block, ptr %pool, i32 0, i32 5
+  %done.p = getelementptr %block, ptr %pool, i32 0, i32 7
+  %first.row = load i64, ptr %row.p
   %job = load ptr, ptr %job.p
   %count.p = getelementptr %job, ptr %job, i32 0, i32 1
   %bases.p = getelementptr %job, ptr %job, i32 0, i32 2
-  %shares.p = getelementptr %job, ptr %job, i32 0, i32 3
   %rows = load ptr, ptr %job
   %count = load i64, ptr %count.p
   %bases = load ptr, ptr %bases.p
-  %shares = load i64, ptr %shares.p
   %share.next = add i64 %share, 1
   %parts = mul i64 %shares, $parts
   %pieces = mul i64 %shares, $pieces
   %others = sub i64 %shares, 1
-  %idle = icmp sge i64 %share, %shares
-  br i1 %idle, label %done, label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %over ], [ %i.next, %wait ], [ %i.next, %checked ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %row, label %done
+  br label %row
 row:
+  %i = phi i64 [ %first.row, %entry ], [ %i.next, %over ]
   %entry.address = getelementptr [4 x ptr], ptr %rows, i64 %i
   %function = load ptr, ptr %entry.address
   %arguments.address = getelementptr ptr, ptr %entry.address, i64 1
@@ -180,11 +187,11 @@ row:
   %i.next = add i64 %i, 1
   %deal = and i64 %flags, $deal
   %dealt = icmp ne i64 %deal, 0
-  br i1 %dealt, label %take, label %own
+  br i1 %dealt, label %ask, label %own
 own:
   call void %function(ptr %bases, ptr %arguments, i64 %share, i64 %share.next, i64 %shares)
   br label %over
-take:
+ask:
   %tickets = getelementptr i64, ptr %entry.address, i64 3
   %ticket = atomicrmw add ptr %tickets, i64 1 monotonic
   %some = icmp slt i64 %ticket, %pieces
@@ -200,9 +207,10 @@ piece:
   %first = add i64 %begin, %ahead
   %last = add i64 %first, %size
   call void %function(ptr %bases, ptr %arguments, i64 %first, i64 %last, i64 %parts)
-  br label %take
+  br label %ask
 none:
-  ; Every thread comes once in vain: the last one makes the row ready for the next replay.
+  ; For every share a thread comes once in vain: the last one makes the row ready for the next
+  ; replay.
   %vain = add i64 %pieces, %others
   %final = icmp eq i64 %ticket, %vain
   br i1 %final, label %renew, label %over
@@ -210,28 +218,100 @@ renew:
   store atomic i64 0, ptr %tickets monotonic, align 8
   br label %over
 over:
+  %end = icmp eq i64 %i.next, %count
   %meet.flags = and i64 %flags, $meet
   %meet = icmp ne i64 %meet.flags, 0
-  br i1 %meet, label %wait, label %head
-wait:
-  call void @barrier(ptr %pool, i64 %shares)
+  %met = or i1 %end, %meet
+  br i1 %met, label %count.done, label %row
+count.done:
+  %before = atomicrmw add ptr %done.p, i64 1 acq_rel
+  %last.one = icmp eq i64 %before, %others
+  br i1 %last.one, label %all, label %out
+all:
+  store atomic i64 0, ptr %done.p monotonic, align 8
   %check.flag = and i64 %flags, $check
   %check = icmp ne i64 %check.flag, 0
-  br i1 %check, label %checked, label %head
+  br i1 %check, label %checked, label %following
 checked:
   %wrong = call i1 @failed(ptr %bases, i64 %parts)
-  br i1 %wrong, label %stopped, label %head
+  br i1 %wrong, label %stopped, label %following
 stopped:
-  ret i32 1
+  store i32 1, ptr %failed.p
+  br label %following
+following:
+  %stop = phi i1 [ false, %all ], [ false, %checked ], [ true, %stopped ]
+  %close = or i1 %end, %stop
+  %closed = zext i1 %close to i64
+  call void @open_phase(ptr %pool, i64 %shares, i64 %i.next, i64 %closed)
+  br label %out
+out:
+  ret void
+}
+
+; Do shares of the job until it is done: in each phase the own one, if nobody has it, and those that
+; no thread has taken after a while.
+define internal void @take_part(ptr %pool, i64 %own) #0 {
+entry:
+  %phase.p = getelementptr %block, ptr %pool, i32 0, i32 2
+  br label %begin
+begin:
+  ; Who has found one thread late does not wait for it in the next phase.
+  %patience = phi i32 [ $patience, %entry ], [ $patience, %wait ], [ 0, %stolen ]
+  %phase = load atomic i64, ptr %phase.p acquire, align 8
+  %low = and i64 %phase, 65535
+  %shares = lshr i64 %low, 1
+  %open.bit = and i64 %phase, 1
+  %open = icmp ne i64 %open.bit, 0
+  %needed = icmp ult i64 %own, %shares
+  %going = and i1 %open, %needed
+  br i1 %going, label %first, label %done
+first:
+  %mine = call i1 @take(ptr %pool, i64 %phase, i64 %own)
+  br i1 %mine, label %work, label %expect
+work:
+  call void @run_share(ptr %pool, i64 %own, i64 %shares)
+  br label %expect
+expect:
+  %spins = phi i32 [ 0, %first ], [ 0, %work ], [ %spins.next, %spin ]
+  %now = load atomic i64, ptr %phase.p acquire, align 8
+  %same = icmp eq i64 %now, %phase
+  br i1 %same, label %is.long, label %wait
+is.long:
+  %long = icmp sge i32 %spins, %patience
+  br i1 %long, label %look, label %spin
+spin:
+  $pause
+  %spins.next = add i32 %spins, 1
+  br label %expect
+look:
+  %s = phi i64 [ 0, %is.long ], [ %s.next, %next ]
+  %more = icmp ult i64 %s, %shares
+  br i1 %more, label %try, label %wait
+try:
+  %s.next = add i64 %s, 1
+  %got = call i1 @take(ptr %pool, i64 %phase, i64 %s)
+  br i1 %got, label %stolen, label %next
+next:
+  br label %look
+stolen:
+  call void @run_share(ptr %pool, i64 %s, i64 %shares)
+  br label %begin
+wait:
+  %turns = phi i32 [ 0, %expect ], [ 0, %look ], [ %turns.next, %again ]
+  %then = load atomic i64, ptr %phase.p acquire, align 8
+  %waiting = icmp eq i64 %then, %phase
+  br i1 %waiting, label %again, label %begin
+again:
+  %turns.next = call i32 @relax(i32 %turns)
+  br label %wait
 done:
-  ret i32 0
+  ret void
 }
 
 define void @run_worker(ptr %pool, i64 %share, i32 %seen) #0 {
 entry:
-  %finished.p = getelementptr %block, ptr %pool, i32 0, i32 2
-  %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 4
-  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 11
+  %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 9
+  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 10
   br label %wait
 wait:
   %known = phi i32 [ %seen, %entry ], [ %known, %pause ], [ %known, %sleep ], [ %now, %work ]
@@ -261,8 +341,7 @@ wake:
   %stopping = icmp ne i32 %stop, 0
   br i1 %stopping, label %done, label %work
 work:
-  %ignored.three = call i32 @run_share(ptr %pool, i64 %share)
-  %count = atomicrmw add ptr %finished.p, i32 1 release
+  call void @take_part(ptr %pool, i64 %share)
   br label %wait
 done:
   ret void
@@ -270,7 +349,7 @@ done:
 
 define internal void @call_workers(ptr %pool) #0 {
 entry:
-  %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 4
+  %asleep.p = getelementptr %block, ptr %pool, i32 0, i32 9
   %before = atomicrmw add ptr %pool, i32 1 seq_cst
   %asleep = load atomic i32, ptr %asleep.p seq_cst, align 4
   %any = icmp ne i32 %asleep, 0
@@ -283,29 +362,23 @@ done:
   ret void
 }
 
-define i32 @run_together(ptr %pool, ptr %job, i32 %workers) #0 {
+define i32 @run_together(ptr %pool, ptr %job) #0 {
 entry:
-  %finished.p = getelementptr %block, ptr %pool, i32 0, i32 2
-  %job.p = getelementptr %block, ptr %pool, i32 0, i32 10
+  %job.p = getelementptr %block, ptr %pool, i32 0, i32 4
+  %failed.p = getelementptr %block, ptr %pool, i32 0, i32 5
+  %shares.p = getelementptr %job, ptr %job, i32 0, i32 3
+  %shares = load i64, ptr %shares.p
   store ptr %job, ptr %job.p
-  store atomic i32 0, ptr %finished.p monotonic, align 4
+  store i32 0, ptr %failed.p
+  call void @open_phase(ptr %pool, i64 %shares, i64 0, i64 0)
   call void @call_workers(ptr %pool)
-  %stopped = call i32 @run_share(ptr %pool, i64 0)
-  br label %wait
-wait:
-  %turns = phi i32 [ 0, %entry ], [ %turns.next, %again ]
-  %finished = load atomic i32, ptr %finished.p acquire, align 4
-  %all = icmp eq i32 %finished, %workers
-  br i1 %all, label %done, label %again
-again:
-  %turns.next = call i32 @relax(i32 %turns)
-  br label %wait
-done:
-  ret i32 %stopped
+  call void @take_part(ptr %pool, i64 0)
+  %failed = load i32, ptr %failed.p
+  ret i32 %failed
 }
 
 define void @stop_workers(ptr %pool) #0 {
-  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 11
+  %stop.p = getelementptr %block, ptr %pool, i32 0, i32 10
   store atomic i32 1, ptr %stop.p release, align 4
   call void @call_workers(ptr %pool)
   ret void
@@ -327,7 +400,7 @@ declare i32 @sched_setaffinity(i32, i64, ptr)
 
 define internal void @note_caller(ptr %pool) #0 {
   %core = call i32 @sched_getcpu()
-  %core.p = getelementptr %block, ptr %pool, i32 0, i32 12
+  %core.p = getelementptr %block, ptr %pool, i32 0, i32 11
   store atomic i32 %core, ptr %core.p monotonic, align 4
   ret void
 }
@@ -337,7 +410,7 @@ entry:
   %others = alloca [16 x i64]  ; a bit for each core, as the system's functions have them
   %all = alloca [16 x i64]
   %core = call i32 @sched_getcpu()
-  %core.p = getelementptr %block, ptr %pool, i32 0, i32 12
+  %core.p = getelementptr %block, ptr %pool, i32 0, i32 11
   %taken = load atomic i32, ptr %core.p monotonic, align 4
   %together = icmp eq i32 %core, %taken
   %known = icmp ult i32 %core, 1024
@@ -401,8 +474,8 @@ define void @leave_caller(ptr %pool) #0 {
 }
 
 define void @prepare(ptr %pool) #0 {
-  %mutex = getelementptr %block, ptr %pool, i32 0, i32 14
-  %condition = getelementptr %block, ptr %pool, i32 0, i32 15
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
   %ignored = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %ignored.too = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret void
@@ -410,8 +483,8 @@ define void @prepare(ptr %pool) #0 {
 
 define void @sleep(ptr %pool, i32 %known) #0 {
 entry:
-  %mutex = getelementptr %block, ptr %pool, i32 0, i32 14
-  %condition = getelementptr %block, ptr %pool, i32 0, i32 15
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   %now = load atomic i32, ptr %pool seq_cst, align 4
   %called = icmp ne i32 %now, %known
@@ -426,8 +499,8 @@ done:
 
 define void @wake(ptr %pool) #0 {
   ; A worker that has compared the generation holds the mutex until it waits.
-  %mutex = getelementptr %block, ptr %pool, i32 0, i32 14
-  %condition = getelementptr %block, ptr %pool, i32 0, i32 15
+  %mutex = getelementptr %block, ptr %pool, i32 0, i32 13
+  %condition = getelementptr %block, ptr %pool, i32 0, i32 14
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
   %woken = call i32 @pthread_cond_broadcast(ptr %condition)
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
@@ -469,6 +542,8 @@ def together_text() -> str:
         pause=_PAUSES.get(machine, ""),
         idle_spin=IDLE_SPIN,
         barrier_spin=BARRIER_SPIN,
+        patience=PATIENCE,
+        most=MOST_SHARES,
         meet=MEET,
         deal=DEAL,
         check=CHECK,
