@@ -2,8 +2,8 @@
 
 python -m contraflow                                       versions, devices, settings
 python -m contraflow convert model.pt model.safetensors    a PyTorch file as safetensors
-python -m contraflow.as_torch train.py --epochs 3          run a PyTorch program
-python -m contraflow.as_torch --check train.py             what it needs, and what is missing
+python -m contraflow.as_torch PROGRAM --epochs 3           run a PyTorch program
+python -m contraflow.as_torch --check PROGRAM              what it needs, and what is missing
 """
 
 import sys

@@ -175,11 +175,11 @@ def __array_namespace_info__() -> NamespaceInfo:
 
 # --- creation ----------------------------------------------------------------------------------
 
-Shape = int | tuple[int, ...]
+_ShapeLike = int | tuple[int, ...]
 
 
 def full(
-    shape: Shape, fill_value: Any, *, dtype: DType | None = None, device: Any = None
+    shape: _ShapeLike, fill_value: Any, *, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
     """An array of one number."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -187,17 +187,17 @@ def full(
     return made
 
 
-def zeros(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def zeros(shape: _ShapeLike, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """An array of zeros."""
     return _zeros(shape, dtype=dtype, device=device)
 
 
-def ones(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def ones(shape: _ShapeLike, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """An array of ones."""
     return full(shape, 1, dtype=dtype or dtypes.get_default_dtype(), device=device)
 
 
-def empty(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def empty(shape: _ShapeLike, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """An array whose elements do not matter; they are zeros."""
     return zeros(shape, dtype=dtype, device=device)
 

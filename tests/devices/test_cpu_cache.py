@@ -163,7 +163,10 @@ def deciding(first: str) -> set[str]:
         if module not in found:
             found.add(module)
             waiting += imported_from_the_package(module)
-    return found - {"collector", "errors", "printing", "threads"}
+    # Thresholds decide which kernels there are, and how texts are compiled.
+    writers = [module for module in found if module.startswith(("render.", "expressions."))]
+    assert not any("thresholds" in imported_from_the_package(module) for module in writers)
+    return found - {"collector", "errors", "printing", "thresholds", "threads"}
 
 
 def imported_from_the_package(module: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -203,3 +205,35 @@ def test_an_op_without_effects_may_be_dropped_and_shared(mode: str) -> None:
         seen.clear()
         assert step(cf.ones(1)).tolist() == [2.0]
         assert len(seen) == (1 if mode == "native" else 3)
+
+
+factor: contextvars.ContextVar[float] = contextvars.ContextVar("factor", default=1.0)
+
+
+def test_the_function_sees_context_variables_of_its_caller(mode: str) -> None:
+    @cf.custom_op
+    def scaled(x: Any) -> Any:
+        return x * np.float32(factor.get())
+
+    f = cf.compile(lambda x: scaled(x) + 1.0)
+    x = cf.ones(3)
+    for value in (2.0, 3.0):
+        token = factor.set(value)
+        try:
+            assert scaled(x).tolist() == [value] * 3
+            assert scaled(x * 1.0).tolist() == [value] * 3
+            assert f(x).tolist() == [value + 1.0] * 3
+        finally:
+            factor.reset(token)
+
+
+def test_the_function_warns_as_numpy_is_set_to_around_it() -> None:
+    @cf.custom_op
+    def inverse(x: Any) -> Any:
+        return np.float32(1.0) / x
+
+    x = cf.zeros(3)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        inverse(x)
+    with np.errstate(divide="ignore"):
+        assert inverse(x).tolist() == [math.inf] * 3

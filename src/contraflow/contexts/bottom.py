@@ -57,6 +57,9 @@ class BottomContext(OpContext):
     def read_hooks(self, leaf: Tensor) -> None:
         """Nothing to note in eager mode."""
 
+    def read_places(self, roots: Any, targets: Any) -> None:
+        """Nothing to note in eager mode."""
+
     def draw(self, generator: Any, blocks: int) -> tuple[Any, Any]:
         """The generator's own numbers."""
         return generator.take(blocks)  # type: ignore[no-any-return]

@@ -72,7 +72,10 @@ class Prepared(NamedTuple):
         """Cast, run `ref` (halves in float32, or what the op carries), and round to the results."""
         assert op.ref is not None
         results = self.results
-        if self.plain:
+        if op.from_user:  # it reads context variables of its caller, NumPy's error state among them
+            given = arrays if self.plain else quiet.run(self._cast, arrays)
+            outs = op.ref(*given, **params)
+        elif self.plain:
             outs = quiet.run(op.ref, *arrays, **params)
         else:
             outs = quiet.run(self._cast_and_run, op.ref, arrays, params)
@@ -91,9 +94,11 @@ class Prepared(NamedTuple):
     def _cast_and_run(
         self, ref: Callable[..., Any], arrays: Sequence[Any], params: Params
     ) -> tuple[np.ndarray, ...]:
-        given = [x if c is None else saturating_cast(x, c) for x, c in zip(arrays, self.casts)]
-        outs: tuple[np.ndarray, ...] = ref(*given, **params)
+        outs: tuple[np.ndarray, ...] = ref(*self._cast(arrays), **params)
         return outs
+
+    def _cast(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        return [x if c is None else saturating_cast(x, c) for x, c in zip(arrays, self.casts)]
 
     def _round(self, outs: Sequence[Any]) -> tuple[np.ndarray, ...]:
         return tuple(

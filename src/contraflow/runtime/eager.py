@@ -477,7 +477,7 @@ def _by_reference(op: Op, prepared: Prepared) -> Run:
             return (Tensor.of_array(np.asarray(outs, order="C")),)
         return tuple(map(Tensor.of_array, prepared.rounded(outs)))
 
-    if not prepared.plain:
+    if not prepared.plain or op.from_user:
         return run_cast
     call, rest = prepared.call, prepared.rest
     wanted, silent = [result.numpy for result in prepared.results], op.silent

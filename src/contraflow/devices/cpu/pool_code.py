@@ -255,7 +255,7 @@ entry:
   %phase.p = getelementptr %block, ptr %pool, i32 0, i32 2
   br label %begin
 begin:
-  ; Who has found one thread late does not wait for it in the next phase.
+  ; A thread that has found another one late does not wait for it in the next phase.
   %patience = phi i32 [ $patience, %entry ], [ $patience, %wait ], [ 0, %stolen ]
   %phase = load atomic i64, ptr %phase.p acquire, align 8
   %low = and i64 %phase, 65535

@@ -65,6 +65,9 @@ class CudaStream:
     """The queue of a GPU, under PyTorch's name: each GPU has one, so that nothing overtakes.
 
     `with stream(Stream()): ...` is a block like any other, and waiting for it is waiting for all.
+
+    >>> stream = Stream()  # doctest: +SKIP
+    >>> stream.synchronize()  # doctest: +SKIP
     """
 
     def __init__(self, device: GpuLike = None, priority: int = 0) -> None:

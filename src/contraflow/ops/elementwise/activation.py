@@ -65,6 +65,7 @@ def _with(*numbers: float, avoid: tuple[float, ...] = (0.0,)) -> Any:
     method=False,
     inplace=True,
     takes=(FLOAT,),
+    each=True,
 )
 def leaky_relu(x, negative_slope=0.01):
     """x where it is positive, else negative_slope * x."""
@@ -126,6 +127,7 @@ def _exp_below_zero(x: Tensor) -> Tensor:
     method=False,
     inplace=True,
     takes=(FLOAT,),
+    each=True,
 )
 def elu(x, alpha=1.0):
     """x where it is positive, else alpha (exp(x) - 1)."""
@@ -141,6 +143,7 @@ def elu(x, alpha=1.0):
     method=False,
     inplace=True,
     takes=(FLOAT,),
+    each=True,
 )
 def celu(x, alpha=1.0):
     """x where it is positive, else alpha (exp(x / alpha) - 1), whose slope is continuous."""
@@ -307,6 +310,7 @@ def _threshold(x: Tensor, threshold: float, value: float) -> Tensor:
     vjp={"x": lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g)},
     samples=_with(0.5, avoid=(-0.5, 0.5)),
     takes=(FLOAT,),
+    each=True,
 )
 def hardshrink(x, lambd=0.5):
     """x, and 0 in [-lambd, lambd]."""
@@ -323,6 +327,7 @@ def hardshrink(x, lambd=0.5):
     ),
     method=False,
     takes=(FLOAT,),
+    each=True,
 )
 def softshrink(x, lambd=0.5):
     """x moved towards 0 by lambd, and 0 in [-lambd, lambd]."""
@@ -376,6 +381,7 @@ def _softplus(x: Any) -> Any:
     samples=lambda: (*_with(1.0, 20.0)(), Sample((Array((5,), avoid=(0.75,)), 2.0, 1.5))),
     method=False,
     takes=(FLOAT,),
+    each=True,
 )  # fmt: skip
 def softplus(x, beta=1.0, threshold=20.0):
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""

@@ -1,8 +1,8 @@
 """The largest singular values of a matrix, from products with few random vectors.
 
 A product with random vectors, orthonormalised, spans nearly what the leading singular vectors span
-(Halko, Martinsson and Tropp 2011, algorithm 4.4), and repeated products with the matrix and its
-transpose nearer still. What remains is the decomposition of a small matrix.
+(Halko, Martinsson and Tropp 2011, algorithm 4.4). Repeated products with the matrix and its
+transpose come nearer still. The last step is the decomposition of a small matrix.
 """
 
 from __future__ import annotations
