@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from contraflow.capture.state.places import GivenArguments
-from contraflow.capture.state.trees import flatten
+from contraflow.capture.state.trees import flatten, flatten_arguments
 from contraflow.dtypes import from_numpy
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
@@ -64,7 +64,7 @@ def call_of(given: GivenArguments, carried_values: list[Any]) -> FunctionCall:
                 FunctionCall, (_structure_of_tensors(len(args)), args, args, given, ())
             )
     leaves: list[Any] = []
-    structure = flatten((args, kwargs, carried_values), leaves, weak=True)
+    structure = flatten_arguments(args, kwargs, carried_values, leaves)
     leaves = [_as_tensor(x) if isinstance(x, np.ndarray) else x for x in leaves]
     return FunctionCall(
         structure, leaves, [x for x in leaves if isinstance(x, Tensor)], given, carried_values

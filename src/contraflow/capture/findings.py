@@ -99,6 +99,7 @@ class Findings:
         for kind in dict.fromkeys(map(type, recorder.modules)):
             self.observer.note_class_methods(kind)
         self.observer.count_attributes()
+        self.observer.note_apart()
         forward = self.observer.begin_backward()
         tape = recorder.tape
         program.tape = Tape(

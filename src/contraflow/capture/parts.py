@@ -7,6 +7,7 @@ writes to the part, gives it out, or finds the larger tensor elsewhere, the call
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ from contraflow.capture.observing.objects import TENSOR_FIELDS, is_passed
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.results import ArgumentResult, Found, Graded, SharedResult
 from contraflow.capture.state.places import GivenArguments
-from contraflow.capture.state.reads import PLAIN
+from contraflow.capture.state.reads import PLAIN, PlacesCompared
+from contraflow.capture.state.trees import finds_twice
 from contraflow.names import AbsentMethod
 from contraflow.shapes import contiguous, numel
 from contraflow.tensors.storage import PartStorage, Storage
@@ -50,6 +52,12 @@ class CutCall(NamedTuple):
             return True
         if any(is_passed(write.target) for write in program.writes):
             return True
+        # The containers around the parts were made anew: no place of state has them.
+        compared = (
+            read.compared for read in program.guards.reads if isinstance(read, PlacesCompared)
+        )
+        if any(map(is_passed, itertools.chain(*compared))):
+            return True
         given = (*program.results, *(gradient for _, gradient in program.slot_outputs))
         for result in given:
             shown = result.result if isinstance(result, Graded) else result
@@ -76,6 +84,7 @@ def cut_out(given: GivenArguments) -> CutCall | None:
         known = _gather((*args, *kwargs.values()), tensors)
     except RecursionError:  # a container that contains itself, which is refused
         return None
+    known = known and not finds_twice([*args, *kwargs.values()])
     found = [t for t in tensors if _is_part(t)] if known else []
     if not found:
         return None

@@ -19,7 +19,7 @@ from contraflow.capture.observing.settings import unchanged_settings
 from contraflow.capture.replay import CapturedProgram
 from contraflow.capture.restart import Attempt, CellsToFix, NumbersToFix
 from contraflow.capture.rewriting import rewrite
-from contraflow.capture.state.trees import ARRAY, flatten, markers, rebuild
+from contraflow.capture.state.trees import ARRAY, flatten, holds_shared, markers, rebuild
 from contraflow.contexts.record import Recorder
 from contraflow.errors import CaptureError
 from contraflow.operation.context import changed
@@ -77,6 +77,7 @@ def _record_and_load(
             alarmed() as unobserved,
         ):
             Structure.observed = rewrite.KNOWN
+            observer.stand_for(call.given, args, kwargs)
             observer.begin(owner.function, owner.instance, args, kwargs)
             if not rewrite.KNOWN:
                 read_ahead(observer, owner.function)
@@ -166,6 +167,7 @@ def _shown_arguments(recorder: Recorder, call: FunctionCall, loose: set[int]) ->
     args, kwargs = call.given
     _, (positional, named, carried) = call.structure
     end = 0  # of the leaves that were taken
+    is_shared, stand_ins = holds_shared(call.structure), dict[int, Any]()
 
     def shown(structure: Any, own: Any) -> Any:
         nonlocal end
@@ -178,9 +180,10 @@ def _shown_arguments(recorder: Recorder, call: FunctionCall, loose: set[int]) ->
             for i in (i for i, marker in enumerate(found) if marker == ARRAY):
                 tensors[id(originals[i])] = own_leaves[i]
                 own_leaves[i] = originals[i]
-        if loose.isdisjoint(range(start, end)):
+        # The stand-in of a container is found wherever the container is.
+        if loose.isdisjoint(range(start, end) if not is_shared else range(len(leaves))):
             return own
-        made = rebuild(structure, iter(own_leaves))
+        made = rebuild(structure, iter(own_leaves), stand_ins)
         for name, value in getattr(own, "__dict__", {}).items():
             made.__dict__.setdefault(name, value)  # beside the fields of a dataclass
         return made

@@ -18,7 +18,8 @@ containers of tensors uses these, and adds what it needs:
 Dicts keep their own order, and two with the same keys in another order are two structures. A leaf
 that is found twice is two leaves; that two results of a compiled function are one tensor, and that
 two tensors in a file share memory, is for those modules to note. A container found twice becomes
-two, except in what a compiled function leaves behind (`capture/state/made.py`).
+two, except in the arguments of a compiled function and in what it leaves behind
+(`capture/state/trees.py`, `capture/state/made.py`).
 """
 
 from __future__ import annotations

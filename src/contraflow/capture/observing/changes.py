@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from contraflow.capture.observing.attributes import BOOKKEEPING, REGISTRIES
 from contraflow.capture.observing.chain import SlotKey
 from contraflow.capture.observing.containers import Containers
-from contraflow.capture.observing.objects import MUTABLE
-from contraflow.capture.rewriting.library import is_library_class
+from contraflow.capture.observing.objects import MUTABLE, described_fields, is_passed
+from contraflow.capture.rewriting.library import is_library_class, is_ours
 from contraflow.capture.state.places import (
     MISSING,
+    Argument,
     Attribute,
+    Described,
+    Field,
+    Global,
     Item,
     Namespace,
     NestedPlace,
+    Object,
     Place,
     own_attributes,
 )
-from contraflow.capture.state.reads import Names, fingerprint
+from contraflow.capture.state.reads import Apart, Names, fingerprint
 from contraflow.capture.state.writes import (
+    Mutation,
     Registered,
     SlotStore,
+    Write,
     copied,
     refills,
     registered,
@@ -232,6 +240,34 @@ class Changes(Containers):
         """How often the function has acquired a lock, or entered it."""
         return self._locked.get((id(lock), entered), (0, None))[0]
 
+    def note_apart(self) -> None:
+        """Containers at two places must stay two where the function changes one of them.
+
+        Those at places of arguments are told apart by the key of a call.
+        """
+        records = any(
+            described_fields(x) and is_passed(place)
+            for x, place in self.known.values()
+            if place is not None
+        )
+        if not any(_changes_container(write, records) for write in self.writes):
+            return
+        keys = [*self.reads, *self.slots, *self.stored]
+        used = {part for key in keys for part in key[:2] if type(part) is int}
+        used |= self._mutated | self._touched
+        stands = self.described | self.stand_ins
+        places = [
+            place
+            for address, (x, place) in self.known.items()
+            if not used.isdisjoint((address, id(own_attributes(x, None))))
+            and address not in stands
+            and isinstance(place, (Argument, NestedPlace, Object, Described))
+            and (issubclass(type(x), (list, dict, deque)) or described_fields(x))
+            and not is_ours(type(x))
+        ]
+        if len(places) > 1 and not all(map(is_passed, places)):
+            self._add(("apart", 0), Apart(places))
+
     def check_locks(self) -> None:
         """Refuse a function that does not give back a lock that it has taken."""
         for count, line in self._locked.values():
@@ -242,6 +278,16 @@ class Changes(Containers):
                     "Release it, or acquire it outside.",
                     line,
                 )
+
+
+def _changes_container(write: Write, records: bool) -> bool:
+    """Whether a write changes a container, or else, with `records`, an object that may be one."""
+    if isinstance(write, Mutation):
+        return True
+    place = write.place if isinstance(write, SlotStore) else write.target
+    if isinstance(place, Item):
+        return not isinstance(place, Global)
+    return records and isinstance(place, (Attribute, Field))
 
 
 def _refused_entry(optimizer: Any, key: Any, did: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ import builtins
 import sys
 import types
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -58,11 +59,13 @@ from contraflow.capture.state.places import (
     Constant,
     DictKey,
     Field,
+    GivenArguments,
     Global,
     Item,
     NestedPlace,
     Object,
     Place,
+    RecordField,
 )
 from contraflow.capture.state.reads import (
     PLAIN,
@@ -77,6 +80,7 @@ from contraflow.capture.state.reads import (
     Typed,
     Valued,
     is_plain,
+    shown,
 )
 from contraflow.capture.state.writes import SlotStore, Write, undoing
 from contraflow.contexts.record import Recorder
@@ -100,6 +104,7 @@ class Sight(ObserverChain):
         self.carried_places: dict[SlotKey, NestedPlace] = {}
         self.carried_read: set[int] = set()  # ids of their places
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
+        self.stand_ins: dict[int, tuple[Any, Any]] = {}  # the same of containers in arguments
         self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
         self.reads: dict[SlotKey, Read] = {}
         # Read before anything was stored there: where it is, and what was there.
@@ -163,6 +168,19 @@ class Sight(ObserverChain):
         for key, x in kwargs.items():
             self._see_argument(x, Argument(key, key))
 
+    def stand_for(self, given: GivenArguments, args: Any, kwargs: Any) -> None:
+        """Note what stands for containers in the arguments, which state may hold as well."""
+        pending = [*zip(given[0], args), *((x, kwargs[name]) for name, x in given[1].items())]
+        while pending:
+            own, shown = pending.pop()
+            if own is shown or type(own) is not type(shown) or id(own) in self.stand_ins:
+                continue
+            fields = described_fields(own)
+            if fields or issubclass(type(own), (list, tuple, dict, deque)):
+                self.stand_ins[id(own)] = own, shown
+                pending += [(getattr(own, n), getattr(shown, n)) for n in fields]
+                pending += [(x, y) for (_, x), (_, y) in zip(items_of(own), items_of(shown))]
+
     def _see_argument(self, x: Any, place: Place) -> None:
         """An argument, or a part of one: containers are described by the key of the call."""
         kind = type(x)
@@ -181,7 +199,7 @@ class Sight(ObserverChain):
                     self._see_argument(key, DictKey(place, number, kind))
                 self._see_argument(item, Item(place, key, kind))
         for name in described_fields(x):
-            self._see_argument(getattr(x, name), Item(place, name, dict))
+            self._see_argument(getattr(x, name), RecordField(place, name))
         self.show(x)
 
     def see(self, x: Any, place: Place | None = None) -> None:
@@ -193,6 +211,12 @@ class Sight(ObserverChain):
             self.tensors[id(x)] = x  # which may be an argument as well
             if x._base is not None and id(x) not in self.known:
                 self.recorder.bring_up_to_date(x)
+        if id(x) in self.stand_ins and id(x) not in self.known:
+            # C has found it: nothing may stand for it.
+            raise self.refuse(
+                f"{place or shown(x)} is an argument too, and is read by a function of C's",
+                "Pass another one.",
+            )
         known = self.known.get(id(x))
         theirs = kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__)
         if known is not None:
@@ -337,14 +361,19 @@ class Sight(ObserverChain):
             self._at(place, self.carried_places[key])
             self.see(value, place)
             return value
-        if id(value) in self.described:
-            return self.described[id(value)][1]
-        if type(value) is types.BuiltinFunctionType and id(value.__self__) in self.described:
-            # A method that was bound before the call: that of what stands for its container.
-            if not is_passed(place):
-                self._add(key, self._expected(place, value))
-            return getattr(self.described[id(value.__self__)][1], value.__name__)
         passed = is_passed(place)
+        standing = self._stands_for(value)
+        if standing is not None:
+            if not passed:
+                self._together(place, self.place_of(standing))
+            return standing
+        if type(value) is types.BuiltinFunctionType:
+            standing = self._stands_for(value.__self__)
+            if standing is not None:
+                # A method that was bound before the call: that of what stands for its container.
+                if not passed:
+                    self._add(key, self._expected(place, value))
+                return getattr(standing, value.__name__)
         if key not in self.slots:
             self.slots[key] = place, value
             if not passed:
@@ -354,6 +383,11 @@ class Sight(ObserverChain):
         else:
             self.see(value, place)
         return value
+
+    def _stands_for(self, x: Any) -> Any:
+        """The stand-in of a container that is an input or a part of an argument; else None."""
+        found = self.described.get(id(x)) or self.stand_ins.get(id(x))
+        return None if found is None else found[1]
 
     def _at(self, place: NestedPlace, known: NestedPlace) -> None:
         """A slot was read by one way, and is an input by another: both must lead to it."""
@@ -440,6 +474,7 @@ class Sight(ObserverChain):
         self.writes, self._latest, self._mutated, self._undo = [], {}, set(), [None]
         self._appended, self._restored, self._parameters = {}, set(), {}
         self.carried_values, self.described, self._proxies = {}, {}, {}
+        self.stand_ins = {}
 
 
 def _self_place(instance: Any) -> Place:

@@ -25,7 +25,7 @@ from contraflow.capture.state.trees import (
     OBJECT,
     SHARED,
     VALUE,
-    NoStructure,
+    SharedParts,
     flatten,
     inside_of,
     markers,
@@ -37,7 +37,7 @@ _LEAVES = (Tensor, int, float, str, bytes, types.NoneType, Symbol)
 _ONE = (list, dict, deque, set)  # of which two that are equal are told apart
 
 
-class MadeAnew:
+class MadeAnew(SharedParts):
     """Takes apart what a function leaves behind."""
 
     def __init__(
@@ -45,15 +45,9 @@ class MadeAnew:
         locate: Callable[[Any], Any] = lambda x: x,
         is_new: Callable[[Any], bool] = lambda x: True,
     ) -> None:
+        super().__init__()
         self.locate = locate  # Located for something from before, or else the object itself
         self.is_new = is_new  # whether the function has made an object
-        self._shared: dict[int, int] = {}  # numbers of what is met again
-        self._met: dict[int, Any] = {}
-        self._open: set[int] = set()
-
-    def forget(self) -> None:
-        """Begin again, with the numbers of what was met more than once."""
-        self._met = {}
 
     def flatten(self, x: Any, leaves: list[Any], weak: bool = False) -> Any:
         """The structure of what is left behind, whose leaves go to `leaves`."""
@@ -66,20 +60,9 @@ class MadeAnew:
         parts = _parts(x) if can_be_made(x) and self.is_new(x) else None
         if parts is None and not issubclass(type(x), _ONE):
             return flatten(x, leaves, False, self.flatten)
-        key = id(x)
-        if key in self._open:
-            raise NoStructure("a container that contains itself")
-        if key in self._met:
-            return SHARED, self._shared.setdefault(key, len(self._shared))
-        self._met[key] = x
-        self._open.add(key)
-        structure = (
-            flatten(x, leaves, False, self.flatten)
-            if parts is None
-            else self._from_parts(*parts, leaves)
-        )
-        self._open.remove(key)
-        return (SHARED, self._shared[key], structure) if key in self._shared else structure
+        if parts is None:
+            return self.once(x, lambda: flatten(x, leaves, False, self.flatten))
+        return self.once(x, lambda: self._from_parts(*parts, leaves))
 
     def _from_parts(self, kind: Any, how: Any, parts: Any, leaves: list[Any]) -> Any:
         if kind == FIELDS:

@@ -236,6 +236,24 @@ class Item(NestedPlace):
         return f"{self.parent}[{self.key!r}]"
 
 
+class RecordField(Item):
+    """A field of a dataclass or a namespace that is an argument."""
+
+    __slots__ = ()
+
+    def __init__(self, parent: Place, key: str) -> None:
+        super().__init__(parent, key, dict)
+
+    def get(self, given: GivenArguments) -> Any:
+        return getattr(self.parent.get(given), self.key)
+
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.place(self.parent)}.{self.key}"
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.key}"
+
+
 class DictKey(Item):
     """A key of a dict, by its number: a tensor among the arguments."""
 

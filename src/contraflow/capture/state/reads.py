@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -389,7 +389,18 @@ class Elements(Read):
         return "of other elements"
 
 
-class Together(Read):
+class PlacesCompared(Read):
+    """Compares containers at places by identity, and keeps none of them."""
+
+    __slots__ = ()
+
+    @property
+    def compared(self) -> Sequence[Place]:
+        """The places."""
+        raise NotImplementedError
+
+
+class Together(PlacesCompared):
     """Whether two places hold the same container."""
 
     __slots__ = ("other", "answer")
@@ -397,6 +408,10 @@ class Together(Read):
     def __init__(self, place: Place, other: Place, answer: bool) -> None:
         super().__init__(place)
         self.other, self.answer = other, answer
+
+    @property
+    def compared(self) -> Sequence[Place]:
+        return self.place, self.other
 
     def holds(self, given: GivenArguments) -> bool:
         try:
@@ -409,6 +424,33 @@ class Together(Read):
 
     def change(self, given: GivenArguments) -> str:
         return f"whether {self.place} is {self.other} has changed"
+
+
+class Apart(PlacesCompared):
+    """Containers of which the function changes one are not the same one at any two places."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        super().__init__(places[0])
+        self.places = places
+
+    @property
+    def compared(self) -> Sequence[Place]:
+        return self.places
+
+    def holds(self, given: GivenArguments) -> bool:
+        try:
+            return len({id(place.get(given)) for place in self.places}) == len(self.places)
+        except NOTHING_THERE:
+            return False
+
+    def source(self, writer: ConditionWriter) -> str:
+        addresses = ", ".join(f"id({writer.place(place)})" for place in self.places)
+        return f"len({{{addresses}}}) == {len(self.places)}"
+
+    def change(self, given: GivenArguments) -> str:
+        return f"which of {', '.join(map(str, self.places))} are one container has changed"
 
 
 class _SameNan:

@@ -52,6 +52,94 @@ class NoStructure(Exception):
         self.remedy = remedy  # where it is an argument
 
 
+class SharedParts:
+    """Takes containers apart of which some are found twice: the second place refers to the first by
+    a number. All is taken apart two times, since numbers are for those alone that are met again."""
+
+    def __init__(self) -> None:
+        self._shared: dict[int, int] = {}  # numbers of what is met again
+        self._met: dict[int, Any] = {}
+        self._open: set[int] = set()
+
+    def forget(self) -> None:
+        """Begin again, with the numbers of what was met more than once."""
+        self._met = {}
+
+    def once(self, x: Any, describe: Callable[[], Any]) -> Any:
+        """The structure of a container, which `describe` gives, or the number that it has."""
+        key = id(x)
+        if key in self._open:
+            raise NoStructure("a container that contains itself")
+        if key in self._met:
+            return SHARED, self._shared.setdefault(key, len(self._shared))
+        self._met[key] = x
+        self._open.add(key)
+        structure = describe()
+        self._open.remove(key)
+        return (SHARED, self._shared[key], structure) if key in self._shared else structure
+
+
+class _SharedArguments(SharedParts):
+    """The same for arguments."""
+
+    def flatten(self, x: Any, leaves: list[Any], weak: bool = True) -> Any:
+        """The structure of an argument, whose leaves go to `leaves`."""
+        if not _is_one(x):
+            return flatten(x, leaves, True, self.flatten)
+        return self.once(x, lambda: flatten(x, leaves, True, self.flatten))
+
+
+# Leaves, most of what containers hold.
+_WHOLE = frozenset([Tensor, Symbol, int, float, bool, str, types.NoneType, np.ndarray])
+
+
+def _is_one(x: Any) -> bool:
+    """Whether something is taken apart, and told from another one that is equal."""
+    if isinstance(x, (dict, list, deque, types.SimpleNamespace)):
+        return True
+    return type(x) not in _WHOLE and not isinstance(x, tuple) and parts(x) is not None
+
+
+def flatten_arguments(args: Any, kwargs: Any, carried: Any, leaves: list[Any]) -> Any:
+    """`flatten` with `weak` of all that a call is given; a container found twice is one."""
+    given = args, kwargs, carried
+    nested = [x for x in (*args, *kwargs.values(), *carried) if type(x) not in _WHOLE]
+    if not nested or not finds_twice(nested):
+        return flatten(given, leaves, weak=True)
+    shared = _SharedArguments()
+    shared.flatten(given, [])
+    shared.forget()
+    return shared.flatten(given, leaves)
+
+
+def finds_twice(pending: list[Any]) -> bool:
+    """Whether one of some containers, or of those in them, is found twice."""
+    met: set[int] = set()
+    for x in pending:  # which grows
+        kind = type(x)
+        if kind is not tuple and _is_one(x):
+            if id(x) in met:
+                return True
+            met.add(id(x))
+        if kind is dict:
+            inside: Any = x.values()
+        elif kind is list or kind is tuple:
+            inside = x
+        else:
+            inside = _inside(x)
+        pending += [item for item in inside if type(item) not in _WHOLE]
+    return False
+
+
+def _inside(x: Any) -> Any:
+    """The values in a container of another class, or the fields of an object."""
+    if isinstance(x, dict):
+        return x.values()
+    if isinstance(x, (tuple, list, deque)):
+        return x
+    return vars(x).values() if type(x) is types.SimpleNamespace else [v for _, v in parts(x) or ()]
+
+
 def flatten(x: Any, leaves: list[Any], weak: bool = False, inner: Inner | None = None) -> Any:
     """The structure of nested containers; tensors, arrays, ints and floats go to `leaves`.
 
@@ -278,11 +366,17 @@ def source_of(structure: Any, leaves: Iterator[str], name: Callable[[Any], str])
     return f"{name(bare)}({name(kind)}, {values}, {', '.join(map(name, rest[1:]))})"
 
 
-def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
-    """The containers of a structure around new leaves."""
+def rebuild(structure: Any, leaves: Iterator[Any], shared: dict[int, Any] | None = None) -> Any:
+    """The containers of a structure around new leaves; those that it shares with others are there,
+    or are put there."""
     if isinstance(structure, str):
         return next(leaves)
+    shared = {} if shared is None else shared
     kind, *rest = structure
+    if kind == SHARED:
+        for _, part in inside_of(structure):
+            shared[rest[0]] = rebuild(part, leaves, shared)
+        return shared[rest[0]]
     if kind == VALUE:
         return rest[1]
     if kind == OBJECT:
@@ -290,7 +384,7 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
         if found is None:
             raise ReferenceError(f"compile: an argument of type {rest[0].__name__} is gone.")
         return found
-    inside = [(key, rebuild(part, leaves)) for key, part in inside_of(structure)]
+    inside = [(key, rebuild(part, leaves, shared)) for key, part in inside_of(structure)]
     if kind == FIELDS:
         return with_fields(rest[0], inside)
     if kind == ATTRIBUTES:
@@ -317,6 +411,13 @@ def inside_of(structure: Any) -> Sequence[tuple[Any, Any]]:
     return rest[0] if issubclass(kind, dict) else list(enumerate(rest[0]))
 
 
+def holds_shared(structure: Any) -> bool:
+    """Whether a container is found twice in a structure."""
+    if isinstance(structure, str):
+        return False
+    return structure[0] == SHARED or any(holds_shared(part) for _, part in inside_of(structure))
+
+
 def markers(structure: Any) -> list[str]:
     """The markers of the leaves of a structure, in order."""
     if isinstance(structure, str):
@@ -333,6 +434,7 @@ def leaf_names(structure: Any, name: str) -> Iterator[str]:
     if isinstance(structure, str):
         yield name
         return
+    kind = structure[0]
     for key, part in inside_of(structure):
-        each = f"{name}.{key}" if structure[0] == FIELDS else f"{name}[{key!r}]"
+        each = name if kind == SHARED else f"{name}.{key}" if kind == FIELDS else f"{name}[{key!r}]"
         yield from leaf_names(part, each)
