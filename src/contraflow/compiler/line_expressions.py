@@ -15,8 +15,10 @@ from contraflow.spec import Given, Spec
 
 
 class LineExpressions(NamedTuple):
-    """What a map or a fold computes. Its `input` and `read` leaves are numbered as the inputs are;
-    a value that is given twice is one leaf."""
+    """The expressions that a map or a fold computes.
+
+    Its `input` and `read` leaves are numbered as the inputs are; a value given twice is one leaf.
+    """
 
     points: Sequence[Expr]  # at a point: the results of a map, the terms of a fold
     combine: Sequence[Expr]  # how a fold joins two terms, over `left` and `right` leaves

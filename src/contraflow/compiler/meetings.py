@@ -82,7 +82,7 @@ def _selects(each: ExaminedLine) -> bool:
 
 
 _CHOICES = frozenset(("select", "max", "min", "clamp", "abs"))
-# Continuous functions, which take small differences to small ones, and products of ratios to such.
+# Continuous functions: small differences stay small, and a product of ratios is a ratio.
 _SMOOTH = frozenset(("neg", "mul", "tanh", "sin", "cos", "erf"))
 _SUMS = frozenset(("add", "sub", "fma", "muladd"))
 
