@@ -115,6 +115,71 @@ def test_kept_values(lines: tuple[str, ...], kept: list[int]) -> None:
     assert numbers(kept_values(tape, INEXACT)) == kept
 
 
+SELECTED = "%4 = amax(%3, dim=(1,), keepdim=True) : float32[4, 1]"
+DIFFERENCE = (SELECTED, "%5 = sub(%3, %4) : float32[4, 5]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        ((SELECTED, "%5 = ge(%3, %4) : bool[4, 5]"), [3]),
+        ((*DIFFERENCE, "%6 = gt(%5, -1.0) : bool[4, 5]"), [3]),
+        ((*DIFFERENCE, "%6 = sqrt(%5) : float32[4, 5]"), [3]),
+        ((*DIFFERENCE, "%6 = to_dtype(%5, dtype=int64) : int64[4, 5]"), [3]),
+        ((SELECTED, "%5 = div(%3, %4) : float32[4, 5]", "%6 = floor(%5) : float32[4, 5]"), [3]),
+        ((*DIFFERENCE, "%6 = exp(%5) : float32[4, 5]", "%7 = ge(%6, 1.0) : bool[4, 5]"), [3]),
+        # Elements at other coordinates, and elements of either of two.
+        (
+            (
+                "%4 = argsort(%3, dim=1, descending=False, stable=False) : int64[4, 5]",
+                "%5 = gather(%3, %4, dim=1) : float32[4, 5]",
+                "%6 = lt(%3, %5) : bool[4, 5]",
+            ),
+            [3],
+        ),
+        (
+            (
+                "%4 = maximum(%3, %0) : float32[4, 5]",
+                "%5 = sub(%4, %3) : float32[4, 5]",
+                "%6 = sqrt(%5) : float32[4, 5]",
+            ),
+            [3],
+        ),
+        # A difference in the last digit does not show.
+        (DIFFERENCE, []),
+        (
+            (
+                *DIFFERENCE,
+                "%6 = exp(%5) : float32[4, 5]",
+                "%7 = sum(%6, dim=(1,), keepdim=True) : float32[4, 1]",
+                "%8 = div(%6, %7) : float32[4, 5]",
+            ),
+            [],
+        ),
+        (
+            (
+                *DIFFERENCE,
+                "%6 = exp(%5) : float32[4, 5]",
+                "%7 = sum(%6, dim=(1,), keepdim=True) : float32[4, 1]",
+                "%8 = log(%7) : float32[4, 1]",
+                "%9 = sub(%5, %8) : float32[4, 5]",
+            ),
+            [],
+        ),
+        # What was selected is one value; tests for NaN and infinity.
+        ((SELECTED, "%5 = ge(%4, 0.5) : bool[4, 1]", "%6 = ge(%3, 0.5) : bool[4, 5]"), []),
+        ((*DIFFERENCE, "%6 = isnan(%5) : bool[4, 5]"), []),
+        ((*DIFFERENCE, "%6 = isfinite(%5) : bool[4, 5]"), []),
+    ],
+)
+def test_values_that_meet_what_was_selected_of_them(
+    lines: tuple[str, ...], kept: list[int]
+) -> None:
+    tape = tape_of(*lines, f"return {lines[-1].split(' = ')[0]}")
+    assert numbers(kept_values(tape, INEXACT)) == kept
+    assert numbers(kept_values(tape, Limits())) == []
+
+
 def test_contracted_sums_round_once() -> None:
     a, b, c, d = (s.leaf("input", float32, i) for i in range(4))
     assert contracted((a * b + c,)) == (s.fma(a, b, c),)
@@ -163,3 +228,20 @@ def test_half_precision_is_found_again(dtype: cf.DType, name: str) -> None:
         assert g.isfinite().all()
         assert (g == other).all()
     assert (inside[2] != 0).sum(1).min() > 0  # every row has a largest element
+
+
+@pytest.mark.parametrize("dtype", [cf.float16, cf.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["not below", "no difference", "root", "softmax"])
+def test_half_precision_is_found_beside_what_was_selected(dtype: cf.DType, name: str) -> None:
+    def found(x: cf.Tensor, w: cf.Tensor) -> cf.Tensor:
+        y = x * w
+        if name == "softmax":
+            y = y.softmax(1)
+        peak = y.amax(1, keepdim=True)
+        if name == "no difference":
+            return (peak - y) == 0
+        return (peak - y).sqrt() == 0 if name == "root" else y >= peak
+
+    cf.manual_seed(3)
+    points = [cf.rand(64, 33).to(dtype) for _ in range(2)]
+    assert cf.compile(found)(*points).any(1).all()

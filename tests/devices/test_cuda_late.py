@@ -96,3 +96,17 @@ def test_writing_in_place_waits_for_the_index():
     with pytest.raises(IndexError, match="index 8 is out of range"):
         w[tokens(8)] = 5.0
     assert w.tolist() == [[1.0, 1.0]] * 3
+
+
+def test_results_of_a_call_that_was_taken_back_are_zeros():
+    x = cf.arange(4.0).to("gpu")
+    f = cf.compile(lambda at: (x[at] * 2, (x[at] + 1).sum()))
+    for _ in range(4):
+        before = f(tokens(3))
+    failed, behind = f(tokens(5)), f(tokens(2))
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        failed[0].tolist()
+    for doubled, total in (failed, behind):
+        assert doubled.tolist() == [0.0]
+        assert total.item() == 0.0
+    assert before[0].tolist() == f(tokens(3))[0].tolist() == [6.0]

@@ -1,4 +1,4 @@
-"""Devices that may contract a product and a sum: what is compared for equality is found again.
+"""Devices that may contract a product and a sum: what is compared has one outcome.
 
 The interpreter rounds as the compiler of such a device may: differently in each kernel, and in each
 sweep of one over its points.
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.devices.test_walled_ops import CASES, applied, check
 from tests.helpers.op_checks import differentiable
-from tests.helpers.walled import INEXACT, WalledDevice, no_values, opened
+from tests.helpers.walled import INEXACT, WEBGPU, WalledDevice, no_values, opened
 
 import contraflow as cf
 import contraflow.nn.functional as F
@@ -21,6 +21,7 @@ from contraflow.autograd import grad
 from contraflow.autograd.checkpoint import checkpoint
 from contraflow.capture import backward_tape
 from contraflow.compiler import fuse
+from contraflow.compiler.kernel import Limits
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Sample
 from contraflow.testing import assert_close, make_inputs
@@ -29,8 +30,8 @@ CHOICES = range(4)  # ways in which the device rounds
 INF = float("inf")
 
 
-def inexact(choice: int) -> Callable[[], WalledDevice]:
-    return lambda: WalledDevice(limits=INEXACT, choice=choice)
+def inexact(choice: int, limits: Limits = INEXACT) -> Callable[[], WalledDevice]:
+    return lambda: WalledDevice(limits=limits, choice=choice)
 
 
 # --- gradients that look for a value -------------------------------------------------------------
@@ -131,6 +132,93 @@ def test_without_care_they_would_not(name: str, monkeypatch: pytest.MonkeyPatch)
             for run in found
             for g, other in zip(run, expected)
         )
+
+
+# --- values beside what was selected of them -----------------------------------------------------
+
+
+def peak(y: cf.Tensor) -> cf.Tensor:
+    return y.amax(1, keepdim=True)
+
+
+SELECTIONS: dict[str, ScalarFunction] = {
+    "not below": lambda y: y >= peak(y),
+    "below": lambda y: y < peak(y),
+    "above": lambda y: y > peak(y),
+    "not above": lambda y: peak(y) <= y,
+    "range": lambda y: y.amin(1, keepdim=True) >= y,
+    "no difference": lambda y: (y - peak(y)) == 0,
+    "difference not below": lambda y: (y - peak(y)) >= 0,
+    "truth of a difference": lambda y: (y - peak(y)).bool(),
+    "sign of a difference": lambda y: (y - peak(y)).sign(),
+    "no part of a difference": lambda y: (peak(y) - y).clamp(min=0).amin(1) == 0,
+    "root": lambda y: (peak(y) - y).sqrt(),
+    "root of a sum": lambda y: (peak(y[:, :1]) - y[:, :1]).sum(1).sqrt(),
+    "logarithm": lambda y: (1 + (peak(y) - y)).log() > 0,
+    "quotient": lambda y: (y / peak(y)).floor(),
+    "as an integer": lambda y: (y / peak(y)).to(cf.int64),
+    "ratio": lambda y: (y - peak(y)).exp() >= 1,
+    "complement of a ratio": lambda y: (1 - (y - peak(y)).exp()).sqrt(),
+    "softmax": lambda y: y.softmax(1) >= peak(y.softmax(1)),
+    "softmax of one": lambda y: y[:, :1].softmax(1) == 1,
+    "where": lambda y: cf.where(y >= peak(y), y, 0),
+    "max": lambda y: y >= y.max(1, keepdim=True).values,
+    "gather": lambda y: y >= y.gather(1, y.argmax(1, keepdim=True)),
+    "sort": lambda y: y >= y.sort(1).values[:, -1:],
+    "topk": lambda y: y >= y.topk(3, 1).values[:, -1:],
+    "median": lambda y: y <= y.median(1, keepdim=True).values,
+    "cummax": lambda y: y >= y.cummax(1).values,
+    "maximum": lambda y: (cf.maximum(y, y.flip(1)) - y).sqrt(),
+    "scatter": lambda y: y >= cf.zeros_like(y).scatter_reduce(1, _places(y), y, "amax")[:, :1],
+    "max_pool": lambda y: F.max_pool1d(y, 33) <= y,
+}
+
+SHIFTS: dict[str, Callable[..., cf.Tensor]] = {
+    "sum": lambda x, w: x * w + 0.1,
+    "product": lambda x, w: x * w,
+}
+SETTINGS = {"inexact": INEXACT, "webgpu": WEBGPU}
+
+
+def uniform(device: str) -> list[cf.Tensor]:
+    random = np.random.default_rng(3)
+    return [cf.tensor(random.random((64, 33), np.float32), device=device) for _ in range(2)]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_values_are_found_beside_what_was_selected(name: str, shift: str, setting: str) -> None:
+    def function(x: cf.Tensor, w: cf.Tensor) -> cf.Tensor:
+        return SELECTIONS[name](SHIFTS[shift](x, w))
+
+    expected = function(*uniform("cpu"))
+    for choice in CHOICES:
+        with opened(inexact(choice, SETTINGS[setting])):
+            found = cf.compile(function)(*uniform("walled")).cpu()
+            assert_close(found, expected, rtol=1e-5, atol=2e-3 if "ratio" in name else 1e-6)
+
+
+WEIGHTS: dict[str, ScalarFunction] = {
+    "where": lambda y: cf.where(y >= peak(y), y, 0),
+    "mask": lambda y: y * ((y - peak(y)) >= 0).to(y.dtype),
+    "softmax": lambda y: cf.where(y.softmax(1) >= peak(y.softmax(1)), y.softmax(1), 0),
+    "sign": lambda y: y * (1 + (y - peak(y)).sign()),
+    "clamp": lambda y: y * (1 - (peak(y) - y).clamp(min=0).bool().to(y.dtype)),
+    "floor": lambda y: y * (y / peak(y)).floor(),
+    "root": lambda y: (1e-3 + (peak(y) - y).sqrt().detach()) * y,
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_gradients_go_where_values_were_found(name: str, way: Any, setting: str) -> None:
+    expected = gradients(way, WEIGHTS[name], "cpu")
+    for choice in CHOICES:
+        with opened(inexact(choice, SETTINGS[setting])):
+            for g, other in zip(gradients(way, WEIGHTS[name], "walled"), expected, strict=True):
+                assert_close(g, other, rtol=1e-5, atol=2e-5)
 
 
 # --- all ops -------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import contraflow as cf
@@ -52,10 +54,11 @@ def test_words_of_a_run_are_addresses_and_scalars_in_one_block():
 
 
 def late(log: list[str], name: str, is_call: bool) -> LateFailure:
-    return LateFailure(
-        lambda error: IndexError(f"{name}: {error}"),
-        (lambda: log.append(f"undo {name}")) if is_call else None,
-    )
+    def undo() -> list[Any]:
+        log.append(f"undo {name}")
+        return []
+
+    return LateFailure(lambda error: IndexError(f"{name}: {error}"), undo if is_call else None)
 
 
 def test_a_call_that_fails_takes_the_calls_behind_it_along_and_no_op():

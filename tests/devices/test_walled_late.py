@@ -180,6 +180,77 @@ def test_programs_that_cannot_fail_are_taken_back_behind_one_that_does(device):
     assert p.tolist() == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["recorded", "hit"])
+def test_results_of_a_call_that_was_taken_back_are_zeros(device, known):
+    """Their memory was that of earlier results."""
+    x = cf.arange(4.0).to("walled")
+    f = cf.compile(lambda at: (x[at] * 2, (x[at] + 1).sum()))
+    if known:
+        for _ in range(4):
+            f(tokens(3))
+    else:
+        f(tokens(2))
+        f(tokens(3))
+    device.synchronize()
+    failed, behind = f(tokens(5)), f(tokens(2))
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        failed[0].tolist()
+    for doubled, total in (failed, behind):
+        assert doubled.tolist() == [0.0]
+        assert total.item() == 0.0
+    assert f(tokens(3))[0].tolist() == [6.0]
+    assert failed[0].tolist() == [0.0]
+
+
+def test_results_of_before_stay_when_a_call_is_taken_back(device):
+    x = cf.arange(4.0).to("walled")
+    f = cf.compile(lambda at: x[at] * 2)
+    for _ in range(3):
+        f(tokens(1))
+    before = f(tokens(3))
+    f(tokens(4))
+    f(tokens(5))
+    with pytest.raises(IndexError, match="index 4 is out of range"):
+        device.synchronize()
+    assert before.tolist() == [6.0]
+
+
+def test_gradients_of_before_stay_where_they_are_when_a_step_is_taken_back(device):
+    step, _, parameters = training(0)
+    good = tokens(0, 1, 2), tokens(1, 2, 3)
+    for _ in range(4):
+        step(*good)
+    device.synchronize()
+    other, _, twins = training(0)
+    for _ in range(4):
+        other(*good)
+    loss = step(tokens(0, 9, 2), good[1])
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        device.synchronize()
+    assert loss.item() == 0.0
+    assert [p.grad.tolist() for p in parameters] == [p.grad.tolist() for p in twins]
+
+
+def test_a_backward_of_a_call_that_was_taken_back_stays(device):
+    """It is an op of eager mode, which ran behind the call: the gradient has no meaning, and the
+    one behind it is right again."""
+    x = cf.arange(4.0).to("walled").requires_grad_()
+    f = cf.compile(lambda at: (x[at] * 2).sum())
+    for _ in range(3):
+        x.grad = None
+        f(tokens(2)).backward()
+    x.grad = None
+    loss = f(tokens(5))
+    loss.backward()
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        device.synchronize()
+    assert loss.item() == 0.0
+    assert x.grad.shape == x.shape
+    x.grad = None
+    f(tokens(1)).backward()
+    assert x.grad.tolist() == [0.0, 2.0, 0.0, 0.0]
+
+
 def test_a_backward_that_fails_late_is_reported(device):
     w = cf.ones(4, 2, device="walled", requires_grad=True)
     loss = cf.compile(lambda at: (w[at] ** 2).sum())

@@ -129,3 +129,17 @@ def test_an_eager_op_behind_a_call_that_failed(webgpu):
     assert table[tokens(3)].tolist() == [[9.0, 10.0, 11.0]]
     add(tokens(3))
     assert total.tolist() == [12.0, 15.0, 18.0]
+
+
+def test_results_of_a_call_that_was_taken_back_are_zeros(webgpu):
+    x = cf.arange(4.0).to("webgpu")
+    f = cf.compile(lambda at: (x[at] * 2, (x[at] + 1).sum()))
+    for _ in range(4):
+        before = f(tokens(3))
+    failed, behind = f(tokens(5)), f(tokens(2))
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        failed[0].tolist()
+    for doubled, total in (failed, behind):
+        assert doubled.tolist() == [0.0]
+        assert total.item() == 0.0
+    assert before[0].tolist() == f(tokens(3))[0].tolist() == [6.0]

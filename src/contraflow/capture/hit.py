@@ -251,7 +251,8 @@ class _HitWriter:
         for effect in self.program.effects:
             self.lines += effect.source_lines(self)
         if self.native.is_asynchronous:
-            self.lines.append("undo.note()")
+            made = self.native.new_blocks(self.program.standing)
+            self.lines.append(f"undo.note(({''.join(f'{block}, ' for block in made)}))")
 
     def _results(self) -> None:
         program = self.program

@@ -57,6 +57,7 @@ from contraflow.shapes import contiguous
 from contraflow.spec import Spec
 from contraflow.tensors.epoch import Structure
 from contraflow.tensors.generator import Generator
+from contraflow.tensors.grad_slot import Block
 from contraflow.tensors.node import Edge
 from contraflow.tensors.source_line import user_line
 from contraflow.tensors.storage import Storage
@@ -270,7 +271,7 @@ class CapturedProgram:
         else:
             results = self._build(call, inputs, outputs, random)
         if undo is not None:
-            undo.note()
+            undo.note([x for x in outputs if type(x) is Block])
         return self.stores.do(results, call.given, self.guards) if self.writes else results
 
     def _undo(self, call: FunctionCall, storages: Sequence[Storage]) -> UndoneCall:

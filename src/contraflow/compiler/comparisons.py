@@ -1,40 +1,35 @@
-"""Comparisons for equality, where a value that is computed again may have other bits.
+"""Values that must have one outcome wherever they are read, since it shows if they do not.
 
 A compiler that may contract a product and a sum into one operation, which rounds once, does so in
 one kernel, or in one sweep over the points of a kernel, and not in another (`Limits.exact`). And on
 every device kernels compute in float32 with half precision, and round what they store. Most results
 differ in their last digit then. But the gradient of a maximum finds the maximum by its bits, and
-shares nothing out where it does not. So a comparison for equality is made of values in memory, by
-operations that do not round: it has one outcome, wherever it is made.
+shares nothing out where it does not. So two sorts of values are stored once and read from memory:
+those that are compared for equality, and those that meet what was selected of them (`meetings.py`).
+Both are traced back through operations that do not round.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from contraflow.compiler.kernel import Limits
+from contraflow.compiler.line_expressions import LineExpressions, line_expressions
+from contraflow.compiler.meetings import ExaminedLine, meeting_values
 from contraflow.compiler.tape import Tape, TapeLine, Value
-from contraflow.dtypes import HALVES, DType, of_number
+from contraflow.dtypes import HALVES
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.kinds import Reduction
-from contraflow.spec import Given, Spec
 
 
 def compared_values(tape: Tape, limits: Limits) -> set[Value]:
-    """The values that must have the same bits wherever they are read: those that are compared for
-    equality, and what they are made of without rounding."""
-    if limits.exact and not any(spec.dtype in HALVES for spec in tape.specs.values()):
+    """The values that must have the same bits wherever they are read: those that are compared, and
+    what they are made of without rounding."""
+    if _is_exact(tape, limits):
         return set()
-    found: set[Value] = set()
-    for line in reversed(tape.lines):
-        examined = _examine(tape, line)
-        if not found.isdisjoint(line.outs) and not examined.rounds:
-            found.update(_values(line.inputs))
-        found.update(_values(line.inputs[i] for i in examined.compared))
-    return {v for v in found if not limits.exact or tape.specs[v].dtype in HALVES}
+    return _compared_values(tape, limits, _examined_lines(tape))
 
 
 def kept_values(tape: Tape, limits: Limits) -> set[Value]:
@@ -43,58 +38,63 @@ def kept_values(tape: Tape, limits: Limits) -> set[Value]:
     Unless it is rounded to half precision, a fold has one result wherever it is read. Lines that
     are neither maps nor folds are kernels of their own, which store what they make.
     """
-    compared = compared_values(tape, limits)
-    if not compared:
-        return compared
-    return {
+    if _is_exact(tape, limits):
+        return set()
+    lines = _examined_lines(tape)
+    compared = _compared_values(tape, limits, lines)
+    return {v for each in lines for v in compared.intersection(_rounded(tape, each))}
+
+
+def _is_exact(tape: Tape, limits: Limits) -> bool:
+    return limits.exact and not any(spec.dtype in HALVES for spec in tape.specs.values())
+
+
+def _examined_lines(tape: Tape) -> list[ExaminedLine]:
+    found = []
+    for line in tape.lines:
+        shown = line_expressions(tape, line)
+        moves = line.op.is_view or line.op.is_assign
+        found.append(ExaminedLine(line, shown, shown.rounds if shown is not None else not moves))
+    return found
+
+
+def _rounded(tape: Tape, each: ExaminedLine) -> Iterator[Value]:
+    """The results of a line that would have other bits if they were computed elsewhere."""
+    for v in each.line.outs if each.rounds else ():
+        if each.line.op.kind.lowering == "map" or tape.specs[v].dtype in HALVES:
+            yield v
+
+
+def _compared_values(tape: Tape, limits: Limits, lines: Sequence[ExaminedLine]) -> set[Value]:
+    rounded = {
         v
-        for line in tape.lines
-        for v in line.outs
-        if v in compared
-        and (line.op.kind.lowering == "map" or tape.specs[v].dtype in HALVES)
-        and _examine(tape, line).rounds
+        for each in lines
+        for v in _rounded(tape, each)
+        if not limits.exact or tape.specs[v].dtype in HALVES
     }
-
-
-class _Examined(NamedTuple):
-    """Properties of a line that its expressions show."""
-
-    rounds: bool  # whether results are more than elements of the inputs, their signs or parts
-    compared: tuple[int, ...] = ()  # the inputs that are compared for equality
+    found = meeting_values(tape, lines, rounded)
+    for line, shown, rounds in reversed(lines):
+        if not rounds and not found.isdisjoint(line.outs):
+            found.update(_values(line.inputs))
+        if shown is not None:
+            found.update(_values(line.inputs[i] for i in _compared(line, shown)))
+    return {v for v in found if not limits.exact or tape.specs[v].dtype in HALVES}
 
 
 def _values(operands: Sequence[Any] | Iterator[Any]) -> Iterator[Value]:
     return (x for x in operands if isinstance(x, Value))
 
 
-def _examine(tape: Tape, line: TapeLine) -> _Examined:
-    op, given = line.op, tape.given(line.inputs)
-    if op.is_view or op.is_assign:
-        return _Examined(False)
-    if op.kind.lowering not in ("map", "reduce"):
-        return _Examined(True)
-    casts, dtypes = op.types(given, line.params)
-    # A value that is given twice is one leaf.
-    places = [
-        line.inputs.index(x) if isinstance(x, Value) else i for i, x in enumerate(line.inputs)
-    ]
-    leaves = [
-        s.leaf("input", (cast or _dtype(x)).compute, i) for i, cast, x in zip(places, casts, given)
-    ]
-    floats = [d for d in map(_dtype, given) if d.is_floating_point]
-    narrows = any(d in HALVES and any(x is not d for x in floats) for d in dtypes)
-    if isinstance(op.kind, Reduction):
-        values, combine, _ = op.kind.fold(op, leaves[0])
-        # Points are compared with each other: with what the same input has elsewhere.
-        among = any(True for _ in _comparisons(combine))
-        found = {0} if among else _compared(values, given)
-        return _Examined(narrows or s.rounds((*values, *combine)), tuple(found))
-    roots = op.kind.expression(op, given, line.params, leaves)
-    return _Examined(narrows or s.rounds(roots), tuple(_compared(roots, given)))
-
-
-def _dtype(x: Given) -> DType:
-    return x.dtype if isinstance(x, Spec) else of_number(x)
+def _compared(line: TapeLine, shown: LineExpressions) -> set[int]:
+    """The inputs that comparisons of a line for equality depend on."""
+    # The points of a fold are compared with each other: with what the same input has elsewhere.
+    if isinstance(line.op.kind, Reduction) and any(True for _ in _comparisons(shown.combine)):
+        return {0}
+    found: set[int] = set()
+    for pair in _comparisons(shown.points):
+        if not any(map(shown.is_infinite, pair)):
+            found.update(e.data for e in s.walk(pair) if e.fn in ("input", "read"))
+    return found
 
 
 def _comparisons(roots: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
@@ -105,17 +105,3 @@ def _comparisons(roots: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
             a, b = e.args
             if a is not b and "const" not in (a.fn, b.fn):
                 yield a, b
-
-
-def _compared(roots: Sequence[Expr], given: Sequence[Given]) -> set[int]:
-    """The inputs that comparisons in an expression depend on."""
-    found: set[int] = set()
-    for pair in _comparisons(roots):
-        # Rounding does not make a number infinite.
-        if not any(e.fn == "input" and _is_infinite(given[e.data]) for e in pair):
-            found.update(e.data for e in s.walk(pair) if e.fn in ("input", "read"))
-    return found
-
-
-def _is_infinite(x: Given) -> bool:
-    return isinstance(x, float) and math.isinf(x)

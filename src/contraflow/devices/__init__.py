@@ -52,8 +52,8 @@ class ProgramInterface(Protocol):
         The steps behind it in the program, and the programs behind that whose `late` has `undo`,
         write nothing to the caller's buffers then, neither inputs nor outputs: `.grad` of earlier
         calls may stay in the output that this one fills. When the error surfaces, in
-        `synchronize`, `download` or another `run`, all of them are undone, the last one first
-        (`PendingRuns`).
+        `synchronize`, `download` or another `run`, all of them are undone, the last one first, and
+        results that are still there become zeros (`PendingRuns`).
         """
 
     def put(self, number: int, address: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from contraflow.errors import DeviceError
 
@@ -27,11 +29,12 @@ class StepRefused(DeviceError):
 class LateFailure(NamedTuple):
     """How a program that failed after its call had returned is reported, and taken back.
 
-    Without `undo` it is an op of eager mode, whose results are zeros then.
+    `undo` gives the buffers of the results that are still there. Without it this is an op of eager
+    mode. The results of both are zeros then.
     """
 
     described: Callable[[IndexError], Exception]  # the error of a kernel as the user's
-    undo: Callable[[], None] | None = None
+    undo: Callable[[], Sequence[Any]] | None = None
 
 
 class PendingRun(NamedTuple):
@@ -39,7 +42,7 @@ class PendingRun(NamedTuple):
 
     number: int
     late: LateFailure
-    clear: Callable[[], None]  # overwrites the results with zeros
+    clear: Callable[[], None]  # overwrites the results of an op of eager mode with zeros
 
 
 class PendingRuns:
@@ -54,6 +57,7 @@ class PendingRuns:
         self._runs: list[PendingRun] = []
         self.last = 0  # the number of the last run that was noted
         self._errors: list[tuple[int, Exception]] = []
+        self._unwritten: list[Any] = []  # the buffers of results of calls that were taken back
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -83,13 +87,26 @@ class PendingRuns:
             gone = [r for r in self._runs if r.number >= number and r.late.undo is not None]
             for each in reversed(gone):
                 assert each.late.undo is not None
-                each.late.undo()
+                self._unwritten += each.late.undo()
         numbers = [run.number for run in gone]
         self._runs = [run for run in self._runs if run.number not in numbers]
         return numbers
 
     def raise_first(self) -> None:
-        """Raise the error of the first run that failed, if one has; the others are forgotten."""
+        """Raise the error of the first run that failed, if one has; the others are forgotten.
+
+        Results of calls that were taken back are overwritten before: their memory may have been
+        that of an earlier result. The device waits for nothing any more, so it can be asked to.
+        """
         errors, self._errors = self._errors, []
+        unwritten, self._unwritten = self._unwritten, []
+        clear(unwritten)
         if errors:
             raise min(errors, key=lambda found: found[0])[1]
+
+
+def clear(buffers: Iterable[Any]) -> None:
+    """Overwrite buffers with zeros, by what every device can do."""
+    for buffer in buffers:
+        zeros = np.zeros(buffer.shape, buffer.dtype.numpy)
+        buffer.device.copy(buffer.device.upload(zeros), buffer)

@@ -296,8 +296,9 @@ class Native:
         )
         lines = [f"known = {known}"]
         lines += [f"put({i}, {s}.address or locate({s}))" for i, s in enumerate(storages)]
+        taken = set(self.new_blocks(standing))
         for i, pair in enumerate(self.pairs):
-            if standing is None or pair not in standing.pairs:
+            if f"b{i}" in taken:
                 lines += take_lines(name(pair), f"b{i}", len(self.inputs.arrays) + i)
         stays = None if standing is None else name(standing)
         if stays is not None:
@@ -333,6 +334,12 @@ class Native:
         buffers = [len(self.inputs.arrays) + i for i in indices]
         pairs = [self.pairs[i] for i in indices]
         return Standing(self.program, buffers, pairs, [ref for ref, _ in owners])
+
+    def new_blocks(self, standing: Standing | None) -> list[str]:
+        """The variables, in these lines, that hold the blocks of outputs, those that stay where
+        they are apart."""
+        stays = () if standing is None else standing.pairs
+        return [f"b{i}" for i, pair in enumerate(self.pairs) if pair not in stays]
 
     def block(self, position: int) -> str:
         """The variable, in these lines, that holds the block of an output."""

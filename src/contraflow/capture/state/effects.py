@@ -7,7 +7,7 @@ Each kind has two faces, as a guard has (`reads.py`): `do`, from what a program 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from contraflow.capture.state.guards import Guards
 from contraflow.capture.state.places import ConditionWriter, GivenArguments
 from contraflow.capture.state.writes import Registered, SlotStore, Write
 from contraflow.compiler.tape import Value
+from contraflow.devices.failures import clear
 from contraflow.dtypes import DType
 from contraflow.runtime.outputs import number_of
 from contraflow.shapes import View
@@ -164,12 +165,13 @@ class UndoneCall:
     """The state that a call changes beside memory: taken back where its program fails later.
 
     Only what still is as the call has left it is taken back: the user may have changed it since.
+    Of the results it knows the buffers, and keeps none of them alive.
     """
 
     # A call that hits makes one of these: states are read by functions of C.
     __slots__ = (
         "_written", "_cells", "_owners", "_generators", "_values", "_slots", "_random", "_left",
-        "_is_undone",
+        "_is_undone", "_made",
     )  # fmt: skip
 
     def __init__(
@@ -186,18 +188,21 @@ class UndoneCall:
         self._random = tuple(map(_random_of, generators))
         self._left = self._values, self._slots, self._random
         self._is_undone = False
+        self._made: tuple[weakref.ref[Any], ...] = ()
 
-    def note(self) -> None:
-        """The call is over."""
+    def note(self, blocks: Iterable[Block]) -> None:
+        """The call is over, and has results in new blocks."""
+        self._made = tuple(map(weakref.ref, map(_array_of, blocks)))
         self._left = (
             tuple(map(_value_of, self._cells)), tuple(map(_slot_of, self._owners)),
             tuple(map(_random_of, self._generators)),
         )  # fmt: skip
         if self._is_undone:  # by another thread, before this one had changed everything
-            self.undo()
+            clear(self.undo())
 
-    def undo(self) -> None:
-        """Take back host scalars, gradients and random states.
+    def undo(self) -> list[Any]:
+        """Take back host scalars, gradients and random states; the buffers of results that nothing
+        has written.
 
         A storage was not written to, but it gets a version that it has never had: a value that was
         saved meanwhile, of a write that never came, must not pass for a later one.
@@ -216,8 +221,10 @@ class UndoneCall:
         for generator, saved, left in zip(self._generators, random, left_random):
             if (generator.seed, generator.offset) == left:
                 generator.seed, generator.offset = saved
+        return [buffer for made in self._made if (buffer := made()) is not None]
 
 
+_array_of = attrgetter("array")
 _value_of, _slot_of = attrgetter("value"), attrgetter("_slot")
 _random_of = attrgetter("seed", "offset")
 
