@@ -263,6 +263,11 @@ def set_base_context(context: Context) -> None:
     _base.context = context
 
 
+def outermost() -> Context:
+    """The context at the bottom of every thread's stack, which computes at once."""
+    return _base.context
+
+
 class changed(IOBase):
     """Replace fields of this thread's state in a block, and restore them however it ends.
 
