@@ -80,7 +80,7 @@ def location(line: Instruction | None) -> Location | None:
 # of tensors that are not ops are listed here; ops add themselves.
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
-    "equal": "equal", "allclose": "allclose",
+    "equal": "equal", "allclose": "allclose", "fill_": "fill_",
 }  # fmt: skip
 # Whose a file is: every op of a graph asks for those of its callers.
 OURS, STANDARD, THEIRS = "this package", "the standard library", "the user"
