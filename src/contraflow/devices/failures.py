@@ -31,7 +31,7 @@ def fits(number: int, bits: int) -> bool:
 
 
 def overflow(device: str, bits: int) -> str:
-    """What is wrong where an integer does not fit those of a device, and what would work."""
+    """The message for an integer that does not fit those of a device."""
     return (
         f"a result, or a number given, does not fit the {bits} bits that int64 has on {device}; "
         "compute it in float32, or on the cpu"
