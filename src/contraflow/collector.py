@@ -1,15 +1,20 @@
 """The garbage collector of Python: objects that will stay are made old without a walk over them.
 
 A collection of the youngest generation visits each of its objects, to find that all of those that
-were imported or recorded are still needed: milliseconds for a few ten thousand.
+were imported or recorded are still needed: milliseconds for a few ten thousand. `WeakList` is a
+list of objects that it does not keep alive.
 """
 
 from __future__ import annotations
 
 import gc
+import weakref
 from operator import call
+from typing import Generic, TypeVar
 
 from contraflow import thresholds
+
+T = TypeVar("T")
 
 # More objects than Python freezes itself, fewer than anyone else can: 3.12 keeps some hundred that
 # never go away from its collector; `gc.freeze` takes all there are, tens of thousands.
@@ -44,3 +49,27 @@ def keep_young() -> None:
         gc.collect()
     elif not make_old():
         gc.collect(0)
+
+
+class WeakList(Generic[T]):
+    """Objects in the order in which they were added, as long as somebody else holds them."""
+
+    __slots__ = ("_refs", "_most")
+
+    def __init__(self) -> None:
+        self._refs: list[weakref.ref[T]] = []
+        self._most = 64  # references, before those whose objects are gone are left out
+
+    def add(self, made: T) -> None:
+        """Note an object."""
+        self._refs.append(weakref.ref(made))
+        if len(self._refs) > self._most:
+            self._refs = [ref for ref in self._refs if ref() is not None]
+            self._most = 64 + 2 * len(self._refs)
+
+    def alive(self) -> list[T]:
+        """Those that are there still."""
+        return [made for made in [ref() for ref in self._refs] if made is not None]
+
+    def __len__(self) -> int:
+        return len(self._refs)

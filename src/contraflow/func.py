@@ -15,15 +15,13 @@ from typing import Any
 from contraflow.contexts.batch import RANDOMNESS, Batch
 from contraflow.contexts.forward import Forward
 from contraflow.errors import (
-    DeviceError,
     GradientError,
     NotScalarError,
     describe,
-    describe_there,
 )
 from contraflow.graph import engine
 from contraflow.names import getter
-from contraflow.operation.context import apply, changed, state
+from contraflow.operation.context import apply, changed, mixed, state
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import eye, full, zeros_like
 from contraflow.ops.elementwise.basic import clone
@@ -317,10 +315,7 @@ def jvp(
         if _check("jvp", x).shape != _check("jvp", t).shape:
             raise ValueError(f"jvp: the tangent {describe(t)} does not fit {describe(x)}.")
         if x.storage.device != t.storage.device:
-            raise DeviceError(
-                f"jvp: the tangent is {describe_there(t)}, and the primal {describe_there(x)}. "
-                f"Move it there: tangent.to({str(x.device)!r})."
-            )
+            raise mixed("jvp", {"primal": x, "tangent": t}, move="tangent")
     # A copy, so that what the function writes to its arguments stays in there, tangents included.
     duals = [apply(clone, (x,)) for x in given]
     context = Forward(state().context)

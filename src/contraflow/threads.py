@@ -15,12 +15,11 @@ import importlib
 import os
 import sys
 import threading
-import weakref
 from _thread import get_ident
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from contraflow import collector
 
@@ -268,31 +267,7 @@ _note_main_thread()
 # --- locks -------------------------------------------------------------------------------------
 
 
-class WeakList(Generic[T]):
-    """Objects in the order in which they were added, as long as somebody else holds them."""
-
-    __slots__ = ("_refs", "_most")
-
-    def __init__(self) -> None:
-        self._refs: list[weakref.ref[T]] = []
-        self._most = 64  # references, before those whose objects are gone are left out
-
-    def add(self, made: T) -> None:
-        """Note an object."""
-        self._refs.append(weakref.ref(made))
-        if len(self._refs) > self._most:
-            self._refs = [ref for ref in self._refs if ref() is not None]
-            self._most = 64 + 2 * len(self._refs)
-
-    def alive(self) -> list[T]:
-        """Those that are there still."""
-        return [made for made in [ref() for ref in self._refs] if made is not None]
-
-    def __len__(self) -> int:
-        return len(self._refs)
-
-
-_locks = WeakList[Any]()
+_locks = collector.WeakList[Any]()
 
 
 def lock() -> Any:

@@ -49,9 +49,23 @@ def section() -> str:
 
 
 def names_device(path: Path) -> bool:
-    """Whether a module has the name of the device as a text, or as the name of a module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return any(isinstance(node, ast.Constant) and node.value == SAMPLE for node in ast.walk(tree))
+    """Whether a module has the device in a text or a name, or imports its renderer. Docstrings and
+    comments do not count."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return any(speaks(node) for node in nodes if id(node) not in docstrings)
+
+
+def speaks(node: ast.AST) -> bool:
+    """Whether a node of a module's tree names the device."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and SAMPLE in node.value.lower()
+    if isinstance(node, ast.ImportFrom):
+        return "wgsl" in (node.module or "") or any(a.name == "wgsl" for a in node.names)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        return SAMPLE in name.lower()
+    return False
 
 
 def test_every_member_of_an_interface_is_in_the_list() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -154,8 +155,8 @@ def test_tensors_with_dims_are_refused_with_the_device_to_move_to():
 
     with pytest.raises(
         cf.CaptureError,
-        match=r"softmax computes on cpu, and other parts of the function on walled. A compiled "
-        r"function computes on one device, but for tensors without dims: move tensors to walled",
+        match=r"softmax computes on cpu, and mul at test_walled_numbers.py:\d+ on walled. A "
+        r"compiled function computes on one device, but for tensors without dims: move tensors to",
     ):
         f(x, y)
 
@@ -176,28 +177,35 @@ def test_messages_name_both_sides_and_what_was_called():
     here = cf.ones(2, 3)
     with pytest.raises(
         cf.DeviceError,
-        match=r"^batch_norm: one tensor is float32\[2, 3\] on walled and another is float32\[3\] "
+        match=r"^batch_norm: input is float32\[2, 3\] on walled and running_mean is float32\[3\] "
         r"on cpu at test_walled_numbers.py:\d+; tensors must lie on one device. Move "
-        r"the one on cpu: x.to\('walled'\).$",
+        r"the one on cpu: running_mean.to\('walled'\).$",
     ):
         F.batch_norm(x, cf.zeros(3), cf.ones(3))
     with pytest.raises(
         cf.DeviceError, match=r"cat: input 0 is .* Move the one on cpu: x.to\('walled'"
     ):
         cf.cat([x, here])
-    with pytest.raises(
-        ValueError, match=r"grad: float32\[2, 3\] on cpu does not fit float32\[2, 3\] on walled"
+    hooked = x * 1
+    hooked.register_hook(lambda g: here)
+    for op, one, other, use in (
+        ("add", "a", "b", lambda: cf.compile(lambda a, b: a + b)(x, here)),
+        ("allclose", "self", "other", lambda: cf.allclose(x, here)),
+        ("equal", "self", "other", lambda: x.equal(here)),
+        ("clamp", "x", "min", lambda: x.clamp(here)),
+        ("stack", "input 0", "input 1", lambda: cf.stack([x, here])),
+        ("grad", "tensor", "gradient", lambda: setattr(x, "grad", here)),
+        ("backward", "tensor", "gradient", lambda: (x * 2).backward(here)),
+        ("jvp", "primal", "tangent", lambda: cf.func.jvp(cf.sin, (x.detach(),), (here,))),
+        ("hook", "gradient", "result", lambda: hooked.sum().backward()),
     ):
-        x.grad = here
-    with pytest.raises(
-        cf.DeviceError, match=r"jvp: the tangent is float32\[2, 3\] on cpu, and the primal"
-    ):
-        cf.func.jvp(lambda x: x * 2, (x.detach(),), (here,))
-    x.register_hook(lambda g: here)
-    with pytest.raises(
-        cf.GradientError, match=r"hook: returned float32\[2, 3\] on cpu for a gradient"
-    ):
-        x.sum().backward()
+        remedy = f"{other if other.isidentifier() else 'x'}.to('walled')."
+        message = (
+            rf"^{op}: {one} is float32\[2, 3\] on walled and {other} is float32\[2, 3\] on cpu at "
+            rf"test_walled_numbers.py:\d+; tensors must lie on one device. Move the one on cpu: "
+        )
+        with pytest.raises(cf.DeviceError, match=message + re.escape(remedy)):
+            use()
 
 
 def test_a_custom_function_must_give_gradients_on_the_device_of_its_arguments():
@@ -213,11 +221,73 @@ def test_a_custom_function_must_give_gradients_on_the_device_of_its_arguments():
     x = cf.ones(2, device="walled", requires_grad=True)
     y = Double.apply(x).sum()
     with pytest.raises(
-        cf.GradientError,
-        match=r"Double.backward: returned float32\[2\] on cpu for argument 0 of Double.apply at "
-        r"test_walled_numbers.py:\d+, which lies on walled. Move it there: g.to\('walled'\).",
+        cf.DeviceError,
+        match=r"Double.backward: argument 0 of Double.apply at test_walled_numbers.py:\d+ is "
+        r"float32\[2\] on walled and gradient is float32\[2\] on cpu at .*gradient.to\('walled'\)",
     ):
         y.backward()
+
+
+def replace_at(x: cf.Tensor, at: Any) -> cf.Tensor:
+    x = x.clone()
+    x[at] = 9.0
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n, at: x[n],
+        lambda x, n, at: x[0, n],
+        lambda x, n, at: x[:, n],
+        lambda x, n, at: x[n, at],
+        lambda x, n, at: x[n + 1],
+        lambda x, n, at: x[:, at],
+        lambda x, n, at: replace_at(x, n),
+        lambda x, n, at: replace_at(x, (0, n)),
+        lambda x, n, at: replace_at(x, (slice(None), at)),
+        lambda x, n, at: x[:, cf.arange(2)],
+        lambda x, n, at: x[:, cf.arange(3).flip(0) - 1],
+        lambda x, n, at: x[cf.ones(2, dtype=cf.int64).cumsum(0) - 1],
+        lambda x, n, at: x[cf.tensor(1)],
+        lambda x, n, at: x[cf.tensor([1, 0]), n],
+        lambda x, n, at: cf.func.vmap(lambda i: x[:, i])(at),
+        lambda x, n, at: cf.func.vmap(lambda row, i: row[i])(x, at[:2]),
+    ],
+)
+def test_indices_of_the_cpu_pass_whatever_made_them(function):
+    x = cf.arange(6.0, device="walled").reshape(2, 3)
+    n, at = cf.tensor(0), cf.tensor([2, 0, 1])
+    assert function(x, n, at).tolist() == function(x.cpu(), n, at).tolist()
+    same(function, x, n, at)
+
+
+def test_integers_made_by_a_function_are_of_any_device():
+    x, n = cf.arange(3.0, device="walled"), cf.tensor(1)
+    same(lambda x: (x * 2, cf.arange(3) + 1), x)
+    same(lambda x: (cf.arange(3) + 1, x * 2), x)
+    same(lambda x: (cf.arange(3) + 1, x[:2]), x)
+    same(lambda x, n: (n + 1, x[:2]), x, n)
+    with pytest.raises(
+        cf.CaptureError, match=r"mul computes on walled, and full at test_walled_nu"
+    ):
+        cf.compile(lambda x: (cf.ones(3), x * 2))(x)
+
+
+def test_an_index_computed_on_the_cpu_is_refused_with_both_lines():
+    x, at = cf.arange(3.0, device="walled"), cf.tensor([0, 1])
+
+    @cf.compile
+    def f(x, at):
+        next_one = at + 1
+        return x[next_one]
+
+    with pytest.raises(
+        cf.CaptureError,
+        match=r"`return x\[next_one\]` at test_walled_numbers.py:\d+: getitem computes on walled, "
+        r"and add at test_walled_numbers.py:\d+ on cpu. .* move tensors to walled before",
+    ):
+        f(x, at)
 
 
 def test_ctc_loss_takes_labels_and_lengths_of_the_cpu(device):

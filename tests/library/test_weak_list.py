@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contraflow.threads import WeakList
+from contraflow.collector import WeakList
 
 
 class Thing:

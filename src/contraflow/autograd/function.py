@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from contraflow.errors import (
@@ -12,10 +13,9 @@ from contraflow.errors import (
     GradientShapeError,
     describe,
     describe_spec,
-    describe_there,
 )
 from contraflow.graph.saved import Saved, keep
-from contraflow.operation.context import changed, device_of, other_devices, state
+from contraflow.operation.context import changed, device_of, mixed, other_devices, state
 from contraflow.ops.creation.create import full
 from contraflow.spec import Spec
 from contraflow.tensors.node import Node
@@ -172,10 +172,8 @@ class FunctionNode(Node):
                 op=self.name, line=location(self.line), shape=g.shape, expected=spec.shape,
             )  # fmt: skip
         if self.devices and g.storage.device != self.devices[i]:
-            raise GradientError(
-                f"{self.name}.backward: returned {describe_there(g)} for {where}, which lies on "
-                f"{self.devices[i]}. Move it there: g.to({self.devices[i]!r})."
-            )
+            argument = SimpleNamespace(**spec._asdict(), device=self.devices[i])
+            raise mixed(f"{self.name}.backward", {where: argument, "gradient": g}, move="gradient")
 
     def free(self) -> None:
         if self.kept:

@@ -12,7 +12,7 @@ from typing import Any
 
 from contraflow import devices, thresholds
 from contraflow.dtypes import float32
-from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError, describe_there
+from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError
 from contraflow.graph.op_node import OpNode, kept_by
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
@@ -21,6 +21,7 @@ from contraflow.operation.context import (
     ThreadState,
     changed,
     device_of,
+    mixed,
     other_devices,
     state,
 )
@@ -28,7 +29,7 @@ from contraflow.operation.op import Op
 from contraflow.shapes import View
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form
-from contraflow.tensors.source_line import OWNERS, at, user_call, user_line
+from contraflow.tensors.source_line import arguments_of, user_call, user_line
 from contraflow.tensors.tensor import Tensor
 
 
@@ -305,7 +306,7 @@ def on_one_device(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]
     for x in inputs:
         if isinstance(x, Tensor) and x.storage.device != device:
             if x.layout.shape or x.storage.device != "cpu":
-                raise _mixed(op, inputs)
+                raise _mixed_inputs(op, inputs)
             if x._needs or not x.storage.is_recorded:  # numbers of a recording pass as they are
                 lacks = other_devices[device].limits.lacks if device != "cpu" else ()
                 # Beside tensors with dims its own size of float does not count.
@@ -314,27 +315,31 @@ def on_one_device(op: Op, inputs: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]
     return device, tuple(moved)
 
 
-def _mixed(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
+def _mixed_inputs(op: Op, inputs: tuple[Any, ...]) -> DeviceError:
     """The error for tensors of several devices."""
     numbered = [f"input {i}" for i in range(len(inputs))]
     names = op.inputs if len(op.inputs) == len(inputs) else numbered
-    tensors = [(name, x) for name, x in zip(names, inputs) if isinstance(x, Tensor)]
-    # Those of the cpu without dims would pass.
-    tensors = [(name, x) for name, x in tensors if x.shape or x.storage.device != "cpu"]
-    (one, a), *rest = tensors
-    other, b = next((name, x) for name, x in rest if x.storage.device != a.storage.device)
-    behind, moved, there = (other, b, a) if b.storage.device == "cpu" else (one, a, b)
     line = state().line or user_line()
-    called = OWNERS.get((line and line.called) or op.name, op.name)
-    if called != op.name:  # a part of what the user called, whose inputs have other names
-        one, other, behind = "one tensor", "another", "x"
-    if " " in behind:  # one of several that have no name of their own
-        behind = "x"
-    return DeviceError(
-        f"{called}: {one} is {describe_there(a)} and {other} is {describe_there(b)}{at(line)}; "
-        f"tensors must lie on one device. Move the one on {moved.storage.device}: "
-        f"{behind}.to({there.storage.device!r})."
-    )
+    pair = _apart(list(zip(names, inputs)))
+    assert pair is not None
+    if line is not None and line.op not in (None, op.name):
+        # A part of what the user called, whose inputs have other names.
+        given = _apart(list(arguments_of(str(line.called)).items()))
+        pair = given or dict(zip(("one tensor", "another tensor"), pair.values()))
+    return mixed(op.name, pair)
+
+
+def _apart(named: Sequence[tuple[str, Any]]) -> dict[str, Tensor] | None:
+    """The first two tensors of different devices that do not pass, by name; None without any."""
+    tensors = [
+        (name, x)
+        for name, x in named
+        if isinstance(x, Tensor) and (x.shape or x.storage.device != "cpu")
+    ]
+    for name, x in tensors[1:]:
+        if x.storage.device != tensors[0][1].storage.device:
+            return dict((tensors[0], (name, x)))
+    return None
 
 
 # Frames from `user_call` to the user's on the shortest way: `user_call`, `connect`, `_attach` or

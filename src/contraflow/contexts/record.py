@@ -44,7 +44,7 @@ from contraflow.tensors.generator import Generator
 from contraflow.tensors.generator import serials as generator_serials
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Node, sequence_numbers
-from contraflow.tensors.source_line import OWNERS, UserLine, user_call, user_line
+from contraflow.tensors.source_line import OWNERS, UserLine, at, user_call, user_line
 from contraflow.tensors.storage import Storage, serials
 from contraflow.tensors.symbol import (
     INT64,
@@ -70,6 +70,7 @@ class Recorder(BottomContext):
         self.name = name
         self.tape = Tape(name)
         self._device: str | None = None  # of the tape, once it is known
+        self._settled = ""  # by which op, and at which line
         self.sources: dict[Value, InputSource] = {}
         self.start = next(serials)
         self._around = state().context
@@ -87,6 +88,8 @@ class Recorder(BottomContext):
         self._views: set[Value] = set()
         self._numbers: set[Value] = set()  # computed from host scalars as Python computes
         self._hosted: set[Value] = set()  # numbers of the host, and what is computed from them only
+        # Integers that the function makes on the cpu of nothing, and what is computed of them.
+        self._made_integers: set[Value] = set()
         self._single: set[Value] = set()  # inputs on the cpu without dims, which other devices take
         self._regions = {0: 0}
         self._roles: dict[int, InputSource] = {}
@@ -122,6 +125,8 @@ class Recorder(BottomContext):
         for x in inputs:
             if isinstance(x, Tensor) and x._needs and not x.storage.is_recorded:
                 self._graded[id(x)] = x
+        if op.is_view and other_devices and self._device is None:
+            self._lie_near(inputs[0])
         if not op.is_composite:
             if Symbol in map(type, inputs):
                 inputs = tuple(self._entered(op, x, inputs) if is_symbol(x) else x for x in inputs)
@@ -186,7 +191,8 @@ class Recorder(BottomContext):
         if op.is_opaque and devices.current() != "cpu" and not _tensors(inputs):
             return self._made_by_host(op, inputs, params)
         passes = bool(other_devices) and self._passes(op, inputs, params)
-        if other_devices and not hosted and not passes:
+        free = bool(other_devices) and devices.current() == "cpu" and self._are_made(op, inputs)
+        if other_devices and not hosted and not passes and not free:
             self._settle_device(op, inputs)
         current = state()
         line = current.line or user_line(_LIBRARY_FRAMES)
@@ -199,7 +205,12 @@ class Recorder(BottomContext):
             self._numbers.update(values)
         if hosted:
             self._hosted.update(values)
-        if passes and not op.is_copy and any(self.tape.specs[v].shape for v in values):
+        specs = [self.tape.specs[v] for v in values]
+        if free and not any(spec.dtype.is_floating_point for spec in specs):
+            self._made_integers.update(values)
+        elif (free and not hosted and not passes) or (
+            passes and not op.is_copy and any(spec.shape for spec in specs)
+        ):
             self._settle_device(op, inputs)
         return tuple([self._tensor(v, line) for v in values])
 
@@ -213,6 +224,13 @@ class Recorder(BottomContext):
         return bool(tensors) and all(
             self._values.get(id(x.storage)) in self._hosted for x in tensors
         )
+
+    def _are_made(self, op: Op, inputs: tuple[Any, ...]) -> bool:
+        """Whether an op has no tensors but those made of numbers, so that any device may run it
+        where the results are integers: they are the same on each."""
+        values = [self._values.get(id(x.storage)) for x in inputs if isinstance(x, Tensor)]
+        made = all(v in self._made_integers or v in self._hosted for v in values)
+        return made and (op.is_create or bool(values))
 
     def _made_by_host(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Tensor, ...]:
         """The results of an op without a kernel that is given nothing but numbers: constants."""
@@ -249,13 +267,12 @@ class Recorder(BottomContext):
         device = devices.current()
         if self._device is None:
             self._device = self.tape.device = device
+            self._settled = f"{self._called(op)}{at(self.user_line())}"
         elif device != self._device:
             for x in inputs:
                 source = self._roles.get(id(x.storage)) if isinstance(x, Tensor) else None
                 if source is not None and source.role == "grad":  # which is added to
                     raise self._refuse_write(describe(x), x.storage, self._device)
-            line = self.user_line()
-            called = OWNERS.get((line and line.called) or op.name, op.name)
             other = self._device if device == "cpu" else device
             remedy = (
                 f"make it there: device={other!r}."
@@ -264,10 +281,16 @@ class Recorder(BottomContext):
                 f"with."
             )
             raise self.refusal(
-                f"{called} computes on {device}, and other parts of the function on {self._device}",
+                f"{self._called(op)} computes on {device}, and "
+                f"{self._settled or 'another part of the function'} on {self._device}",
                 f"A compiled function computes on one device, but for tensors without dims: "
                 f"{remedy}",
             )
+
+    def _called(self, op: Op) -> str:
+        """The name of what the user called, of which an op is a part."""
+        line = self.user_line()
+        return (line and line.op) or op.name
 
     def _moved(self, x: Tensor, source: str, device: str) -> Tensor:
         """A tensor on another device, as one side of a program sees it.
@@ -393,11 +416,15 @@ class Recorder(BottomContext):
         self.sources[value] = source
         self._inputs[value] = storage
         self._values[id(storage)], self._held[id(storage)] = value, storage
-        if self._device is None and storage.device != "cpu":
-            self.tape.device = storage.device  # of views and copies, till an op is applied
+        self._lie_near(x)
         if other_devices and _are_single((x,)) and storage.data.size == 1:
             self._single.add(value)
         return value
+
+    def _lie_near(self, x: Tensor) -> None:
+        """A tape of views and copies alone has the device of one that does not lie on the cpu."""
+        if self._device is None and isinstance(x, Tensor) and x.storage.device != "cpu":
+            self.tape.device = x.storage.device
 
     # --- effects --------------------------------------------------------------------------
 

@@ -136,9 +136,6 @@ _openers: dict[str, Callable[..., DeviceInterface]] = {
 }
 _SEVERAL = ("cuda",)  # kinds of which there may be more than one
 _loaded: dict[str, DeviceInterface] = {}
-# Gives the user's line that led here, for messages: `tensors.source_line`, which knows whose code
-# is whose, puts its own function in this place.
-user_line: Callable[[], object] = type(None)
 # Folders of the packages by which devices are driven: their code is not the user's.
 driven_by: list[str] = []
 _lock = threads.recursive_lock()

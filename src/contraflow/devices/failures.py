@@ -1,4 +1,5 @@
-"""Failures that kernels find: wrong indices, on the spot or after a call has returned."""
+"""Failures that kernels find, on the spot or after a call has returned: wrong indices, and integers
+that do not fit."""
 
 from __future__ import annotations
 
@@ -24,6 +25,19 @@ class StepRefused(DeviceError):
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
         self.line = line
+
+
+def fits(number: int, bits: int) -> bool:
+    """Whether an integer is one of a number of bits, the sign among them."""
+    return -(1 << (bits - 1)) <= number < 1 << (bits - 1)
+
+
+def overflow(device: str, bits: int) -> str:
+    """The message for an integer that does not fit those of a device."""
+    return (
+        f"a result, or a number given, does not fit the {bits} bits that int64 has on {device}; "
+        "compute it in float32, or on the cpu"
+    )
 
 
 class LateFailure(NamedTuple):

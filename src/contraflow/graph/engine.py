@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow import threads
 from contraflow.errors import (
-    DeviceError,
     GradientError,
     GradientShapeError,
     NotScalarError,
     describe,
-    describe_there,
 )
 from contraflow.graph.cotangent import Cotangent, Cotangents, Sent, cotangents_of
 from contraflow.graph.frontier import Frontier
 from contraflow.operation import core
-from contraflow.operation.context import changed, other_devices, state
+from contraflow.operation.context import changed, mixed, other_devices, state
 from contraflow.shapes import numel
 from contraflow.tensors.node import Edge, Node, Watchers, below, cast, fit, nodes_below
 from contraflow.tensors.source_line import at
@@ -153,10 +151,7 @@ def _start(
                 expected=root.shape,
             )
         elif other_devices and g.storage.device != root.storage.device:
-            raise DeviceError(
-                f"backward: the gradient is {describe_there(g)}, and the tensor "
-                f"{describe_there(root)}. Move it there: g.to({str(root.device)!r})."
-            )
+            raise mixed("backward", {"tensor": root, "gradient": g}, move="gradient")
         edge = root.edge
         assert edge is not None
         starts.append((edge, cast(g, root.dtype)))
@@ -454,19 +449,17 @@ def _call_hooks(hooks: dict[int, Any], g: Tensor) -> Tensor:
     for hook in list(hooks.values()):
         replaced = hook(g)
         if replaced is not None:
-            alike = getattr(replaced, "spec", None) == g.spec
-            shown = describe
-            if other_devices and alike:
-                alike, shown = replaced.storage.device == g.storage.device, describe_there
-            if not alike:
+            if getattr(replaced, "spec", None) != g.spec:
                 message = (
-                    f"hook: returned {shown(replaced)} for a gradient {shown(g)}; it must be a "
-                    f"tensor of that shape, dtype and device, or None."
+                    f"hook: returned {describe(replaced)} for a gradient {describe(g)}; it must be "
+                    f"a tensor of that shape, dtype and device, or None."
                 )
                 shape = getattr(replaced, "shape", g.shape)
                 if shape == g.shape:
                     raise GradientError(message)
                 raise GradientShapeError(message, op="hook", shape=shape, expected=g.shape)
+            if other_devices and replaced.storage.device != g.storage.device:
+                raise mixed("hook", {"gradient": g, "result": replaced}, move="result")
             g = replaced
     return g
 

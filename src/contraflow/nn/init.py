@@ -113,7 +113,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if groups < 1 or tensor.shape[0] % groups:
         raise ValueError(f"dirac_: {describe(tensor)} does not divide into {groups} groups.")
     rows, columns, *kernel = tensor.shape
-    values = np.zeros(tensor.shape)
+    values = np.zeros(tensor.shape, tensor.dtype.numpy)
     for row in range(rows):
         channel = row % (rows // groups)
         if channel < columns:

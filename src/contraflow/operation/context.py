@@ -12,7 +12,7 @@ from io import IOBase
 from typing import TYPE_CHECKING, Any
 
 from contraflow.dtypes import DType, bfloat16, float16, float32
-from contraflow.errors import CaptureError
+from contraflow.errors import CaptureError, DeviceError, describe_there
 from contraflow.spec import NO_PARAMS, Params
 
 if TYPE_CHECKING:
@@ -263,6 +263,11 @@ def set_base_context(context: Context) -> None:
     _base.context = context
 
 
+def outermost() -> Context:
+    """The context at the bottom of every thread's stack, which computes at once."""
+    return _base.context
+
+
 class changed(IOBase):
     """Replace fields of this thread's state in a block, and restore them however it ends.
 
@@ -295,6 +300,9 @@ def change(**fields: Any) -> None:
 
 # --- devices ---------------------------------------------------------------------------------
 
+# Gives the user's line that led here, for messages: `tensors.source_line`, which knows whose code
+# is whose, puts its own function in this place.
+user_line: Callable[[], Any] = type(None)
 # The devices beside the cpu that are open, by name: while there are none, nobody asks for one.
 other_devices: dict[str, Any] = {}
 
@@ -315,6 +323,28 @@ def device_of(values: Iterable[Any]) -> str | None:
                 return device
             found = device
     return found
+
+
+def mixed(
+    op: str, operands: Mapping[str, Any], move: str | None = None, remedy: str | None = None
+) -> DeviceError:
+    """The error for two tensors of different devices, by the names that the user has for them.
+
+    It says which one to `move`, by default that of the cpu, or gives the `remedy` instead. The
+    function that the user called is named where it is known, otherwise `op`.
+    """
+    (one, a), (other, b) = operands.items()
+    if move is None:
+        move = other if str(b.device) == "cpu" else one
+    moved, there = (b, a) if move == other else (a, b)
+    what = move if move.isidentifier() else "x"  # others have no name that can be written
+    remedy = remedy or f"Move the one on {moved.device}: {what}.to({str(there.device)!r})."
+    line = state().line or user_line()
+    where = "" if line is None else f" at {line}"
+    return DeviceError(
+        f"{getattr(line, 'op', None) or op}: {one} is {describe_there(a)} and {other} is "
+        f"{describe_there(b)}{where}; tensors must lie on one device. {remedy}"
+    )
 
 
 def call_near(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:

@@ -9,8 +9,8 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from contraflow.errors import TRANSLATED, DeviceError, describe, retold
-from contraflow.operation.context import call_near, other_devices
+from contraflow.errors import TRANSLATED, describe, retold
+from contraflow.operation.context import call_near, mixed, other_devices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,10 +79,8 @@ def written(op: str, out: Any, value: Any) -> Any:
     if not hasattr(out, "copy_"):
         raise TypeError(f"{op}: out must be a tensor, not {type(out).__name__}.")
     if out.device != value.device:
-        raise DeviceError(
-            f"{op}: the result lies on {value.device} and out on {out.device}. "
-            f"Move the result itself: out.copy_(result)."
-        )
+        operands = {"result": value, "out": out}
+        raise mixed(op, operands, remedy="Move the result itself: out.copy_(result).")
     if out.shape != value.shape:
         if out.numel():
             raise ValueError(

@@ -20,8 +20,8 @@ import numpy as np
 
 from contraflow import config, devices, threads, thresholds
 from contraflow.devices.cpu import memory
-from contraflow.devices.failures import LateFailure
-from contraflow.dtypes import get_default_dtype
+from contraflow.devices.failures import LateFailure, fits, overflow
+from contraflow.dtypes import DType, get_default_dtype, int64
 from contraflow.errors import CaptureError, DeviceError, host_only
 from contraflow.graph.op_node import OpNode
 from contraflow.graph.recompute import recomputation
@@ -32,7 +32,7 @@ from contraflow.shapes import View, contiguous, numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.host_scalar import HostScalar
 from contraflow.tensors.node import Form
-from contraflow.tensors.source_line import OWNERS, user_line
+from contraflow.tensors.source_line import OWNERS, UserLine, at, user_line
 from contraflow.tensors.storage import Storage
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import exact
@@ -511,7 +511,7 @@ class Routine:
                 results.append(inputs[result] if isinstance(result, int) else None)
                 continue
             if made in numbers:
-                buffer = device.upload(np.array(numbers[made], result.dtype.numpy))
+                buffer = self._uploaded(numbers[made], result.dtype)
                 out = Tensor.of_buffer(buffer, name)
             else:
                 buffer = allocate(result.shape, result.dtype)
@@ -525,16 +525,30 @@ class Routine:
             for out, result in zip(results, self._results):
                 if isinstance(result, Spec):
                     out.storage.unchecked = True
-            called = state().line or user_line()
-            whole = self.executable.tape.name
-            if called is not None and called.called is None and whole in OWNERS:
-                called = called._replace(called=whole)  # and not the part of it that failed
-            late = LateFailure(partial(self.executable.with_line, called=called))
+            late = LateFailure(partial(self.executable.with_line, called=self._called()))
         try:
             self._run(addresses, words, late)
         except IndexError as error:  # of a number among the words too, which does not fit
-            raise self.executable.problem(error) from None
+            raise self.executable.problem(error, self._called()) from None
         return results
+
+    def _called(self) -> UserLine | None:
+        """The user's line, and what it called: the op that this is, and no part of it."""
+        called = state().line or user_line()
+        whole = self.executable.tape.name
+        if called is not None and called.called is None and whole in OWNERS:
+            called = called._replace(called=whole)
+        return called
+
+    def _uploaded(self, number: int | float, dtype: DType) -> Any:
+        """A buffer with a number of the host, which is refused as kernels refuse it."""
+        device = self.executable.device
+        bits = device.limits.int64_bits
+        if dtype is int64 and not fits(int(number), bits):
+            called = self._called()
+            name = (called and called.op) or self.executable.tape.name
+            raise OverflowError(f"{name}: {overflow(device.name, bits)},{at(called)}.")
+        return device.upload(np.array(number, dtype.numpy))
 
     def _host_numbers(
         self, inputs: Sequence[Any]

@@ -25,7 +25,7 @@ from contraflow.compiler.narrow_integers import OVERFLOW
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, TapeLine, Value, unnamed
-from contraflow.devices.failures import LateFailure, StepRefused
+from contraflow.devices.failures import LateFailure, StepRefused, overflow
 from contraflow.devices.segments import kernel_steps
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
@@ -372,11 +372,13 @@ class Native:
         found: Exception = kind(line.blame(text))
         return found
 
-    def problem(self, error: IndexError) -> Exception:
+    def problem(self, error: IndexError, called: UserLine | None) -> Exception:
         """The same as eager mode raises it on the spot: the user's line is the one that runs."""
         line, kind, text = self._failed(error)
         if line is None:
             return error
+        if kind is OverflowError:  # which is not reworded on its way to the user
+            return self.with_line(error, called)
         if (
             line.op.fails is None and kind is IndexError
         ):  # the op that the user called will be named
@@ -391,12 +393,8 @@ class Native:
             return None, IndexError, ""
         line = self.tape.lines[number]
         if index == OVERFLOW and self.device.limits.int64_bits < 64:
-            bits = self.device.limits.int64_bits
-            return line, OverflowError, (
-                f"a result, or a number given, does not fit the {bits} bits that int64 has on "
-                f"{self.device.name}; "
-                "compute it in float32, or on the cpu"
-            )  # fmt: skip
+            problem = overflow(self.device.name, self.device.limits.int64_bits)
+            return line, OverflowError, problem
         # A kernel tells of its first line that may fail. Checks of a text have a code of their own.
         for later in self.tape.lines[number:] if index > 1 else ():
             if later.params.get("code") == index:

@@ -8,13 +8,21 @@ package (`contraflow.hann_window`) are periodic unless asked otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float64
 from contraflow.names import getter
 from contraflow.operation.public import creation
-from contraflow.ops.creation.create import arange, check_options, finish, linspace, ones, zeros
+from contraflow.ops.creation.create import (
+    arange,
+    check_options,
+    finish,
+    linspace,
+    of_doubles,
+    ones,
+    zeros,
+)
 from contraflow.ops.elementwise.basic import abs_, cos, exp, sin, sqrt, where
 from contraflow.ops.elementwise.bessel import i0
 from contraflow.tensors.tensor import Tensor
@@ -22,22 +30,28 @@ from contraflow.tensors.tensor import Tensor
 DeviceLike = Device | str | None
 
 
-def _positions(op: str, M: int, sym: bool) -> Tensor:
-    """The points 0, ..., M - 1 of a window, as parts of its length."""
+def _check_length(op: str, M: int) -> None:
     if not isinstance(M, int) or M < 0:
         raise ValueError(f"{op}: {M!r} is not a number of points.")
+
+
+def _positions(M: int, sym: bool) -> Tensor:
+    """The points 0, ..., M - 1 of a window, as parts of its length."""
     at: Tensor = arange(M, dtype=float64) / max(M - 1 if sym else M, 1)
     return at
 
 
 def _made(
-    op: str, M: int, at: Tensor, dtype: DType | None, device: DeviceLike, requires_grad: bool
-) -> Tensor:
+    op: str, M: int, compute: Callable[[], Tensor], dtype: DType | None, device: DeviceLike,
+    requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    """A window whose points `compute` gives in float64; that of one point is 1."""
     dtype = check_options(op, dtype, device, requires_grad)
     if not dtype.is_floating_point:
         raise TypeError(f"{op}: {dtype} is not a floating-point dtype.")
-    made = (ones(1, dtype=float64) if M == 1 else at).to(dtype)
-    return finish(made if device is None else made.to(device), requires_grad)
+    if M == 1:
+        return ones(1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return finish(of_doubles(op, compute, dtype, device), requires_grad)
 
 
 @creation
@@ -50,11 +64,16 @@ def general_cosine(
     >>> general_cosine(3, a=[0.5, 0.5])
     tensor([0., 1., 0.])
     """
-    at = _positions("general_cosine", M, sym) * (2 * math.pi)
-    total = zeros(M, dtype=float64)
-    for k, weight in enumerate(a):
-        total = total + cos(at * k) * ((-1) ** k * weight)
-    return _made("general_cosine", M, total, dtype, device, requires_grad)
+    _check_length("general_cosine", M)
+
+    def compute() -> Tensor:
+        at = _positions(M, sym) * (2 * math.pi)
+        total: Tensor = zeros(M, dtype=float64)
+        for k, weight in enumerate(a):
+            total = total + cos(at * k) * ((-1) ** k * weight)
+        return total
+
+    return _made("general_cosine", M, compute, dtype, device, requires_grad)
 
 
 @creation
@@ -141,8 +160,13 @@ def bartlett(
     >>> bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    at = _positions("bartlett", M, sym)
-    return _made("bartlett", M, 1.0 - abs_(2.0 * at - 1.0), dtype, device, requires_grad)
+    _check_length("bartlett", M)
+
+    def compute() -> Tensor:
+        triangle: Tensor = 1.0 - abs_(2.0 * _positions(M, sym) - 1.0)
+        return triangle
+
+    return _made("bartlett", M, compute, dtype, device, requires_grad)
 
 
 @creation
@@ -155,9 +179,14 @@ def cosine(
     >>> cosine(2, sym=False)
     tensor([0.5000, 1.0000])
     """
-    _positions("cosine", M, sym)
-    at = (arange(M, dtype=float64) + 0.5) / max(M if sym else M + 1, 1)
-    return _made("cosine", M, sin(at * math.pi), dtype, device, requires_grad)
+    _check_length("cosine", M)
+
+    def compute() -> Tensor:
+        at = (arange(M, dtype=float64) + 0.5) / max(M if sym else M + 1, 1)
+        half: Tensor = sin(at * math.pi)
+        return half
+
+    return _made("cosine", M, compute, dtype, device, requires_grad)
 
 
 @creation
@@ -174,10 +203,14 @@ def exponential(
         raise ValueError(f"exponential: tau is {tau}; it must be positive.")
     if center is not None and sym:
         raise ValueError("exponential: a symmetric window has its center in the middle.")
-    _positions("exponential", M, sym)
+    _check_length("exponential", M)
     middle = (M - 1 if sym else M) / 2.0 if center is None else center
-    at = abs_(arange(M, dtype=float64) - middle)
-    return _made("exponential", M, exp(at * (-1.0 / tau)), dtype, device, requires_grad)
+
+    def compute() -> Tensor:
+        falling: Tensor = exp(abs_(arange(M, dtype=float64) - middle) * (-1.0 / tau))
+        return falling
+
+    return _made("exponential", M, compute, dtype, device, requires_grad)
 
 
 @creation
@@ -192,9 +225,14 @@ def gaussian(
     """
     if std <= 0:
         raise ValueError(f"gaussian: std is {std}; it must be positive.")
-    _positions("gaussian", M, sym)
-    at = (arange(M, dtype=float64) - (M - 1 if sym else M) / 2.0) / std
-    return _made("gaussian", M, exp(at * at * -0.5), dtype, device, requires_grad)
+    _check_length("gaussian", M)
+
+    def compute() -> Tensor:
+        at = (arange(M, dtype=float64) - (M - 1 if sym else M) / 2.0) / std
+        bell: Tensor = exp(at * at * -0.5)
+        return bell
+
+    return _made("gaussian", M, compute, dtype, device, requires_grad)
 
 
 @creation
@@ -209,11 +247,16 @@ def kaiser(
     """
     if beta < 0:
         raise ValueError(f"kaiser: beta is {beta}; it must not be negative.")
-    x = 2.0 * _positions("kaiser", M, sym) - 1.0
-    inside = 1.0 - x * x
-    shape = i0(sqrt(where(inside > 0, inside, 0.0)) * beta)
-    whole = i0(linspace(beta, beta, 1, dtype=float64))
-    return _made("kaiser", M, shape / whole, dtype, device, requires_grad)
+    _check_length("kaiser", M)
+
+    def compute() -> Tensor:
+        x = 2.0 * _positions(M, sym) - 1.0
+        inside = 1.0 - x * x
+        shape = i0(sqrt(where(inside > 0, inside, 0.0)) * beta)
+        found: Tensor = shape / i0(linspace(beta, beta, 1, dtype=float64))
+        return found
+
+    return _made("kaiser", M, compute, dtype, device, requires_grad)
 
 
 # --- under the names at the top of the package -------------------------------------------------

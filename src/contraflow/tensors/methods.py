@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, describe, describe_there
+from contraflow.errors import DeviceError, describe
 from contraflow.operation import core
-from contraflow.operation.context import apply, state
+from contraflow.operation.context import apply, mixed, state
 from contraflow.operation.op import REGISTRY, Op
 from contraflow.spec import NO_PARAMS
 from contraflow.tensors import writing
@@ -58,11 +58,7 @@ def _attach(op: Op) -> None:
                     f"{op.name}_: the result {describe(value)} does not fit into {describe(self)}."
                 )
             if value.storage.device != self.storage.device:
-                raise DeviceError(
-                    f"{op.name}_: the result is {describe_there(value)} and cannot be written into "
-                    f"{describe_there(self)}. Move the other operand: "
-                    f"x.to({self.storage.device!r})."
-                )
+                raise _mixed_inplace(op, self, (self, *args), kwargs)
             if value.dtype.category > self.dtype.category:
                 raise TypeError(
                     f"{op.name}_: the result is {value.dtype} and cannot be written into "
@@ -76,6 +72,20 @@ def _attach(op: Op) -> None:
         for operator in op.operators:
             if operator in INPLACE_OPERATORS:
                 setattr(Methods, INPLACE_OPERATORS[operator], inplace)
+
+
+def _mixed_inplace(
+    op: Op, written: Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> DeviceError:
+    """The error for an operand on whose device the result would lie, and not on that of the tensor
+    which is written to."""
+    operands = {**dict(zip(op.inputs, args)), **kwargs}
+    name, other = next(
+        (name, x)
+        for name, x in operands.items()
+        if isinstance(x, Tensor) and x.storage.device != written.storage.device
+    )
+    return mixed(f"{op.name}_", {op.inputs[0]: written, name: other}, move=name)
 
 
 def _is_kept(op: Op, operands: Sequence[Any]) -> bool:

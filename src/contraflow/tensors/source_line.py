@@ -11,8 +11,9 @@ import sys
 from types import CodeType
 from typing import NamedTuple
 
-from contraflow import devices, thresholds
+from contraflow import thresholds
 from contraflow.errors import Location
+from contraflow.operation import context
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -79,6 +80,7 @@ def location(line: Instruction | None) -> Location | None:
 # of tensors that are not ops are listed here; ops add themselves.
 OWNERS: dict[str, str] = {
     "__getitem__": "getitem", "__setitem__": "setitem", "copy_": "copy_", "to": "to",
+    "equal": "equal", "allclose": "allclose", "fill_": "fill_",
 }  # fmt: skip
 # Whose a file is: every op of a graph asks for those of its callers.
 OURS, STANDARD, THEIRS = "this package", "the standard library", "the user"
@@ -137,7 +139,21 @@ def user_line(skip: int = 1) -> UserLine | None:
     return None if code is None else _new(UserLine, (code, instruction, called))
 
 
-devices.user_line = user_line
+context.user_line = user_line
+
+
+def arguments_of(called: str) -> dict[str, object]:
+    """The arguments, by their names, of the function of this package that the user called: the
+    nearest to the user of those with that name. Nothing where none is running."""
+    found: dict[str, object] = {}
+    frame = sys._getframe(1)
+    while frame is not None and _owner_of_file(frame.f_code.co_filename) is not THEIRS:
+        code = frame.f_code
+        if code.co_name == called and code.co_filename.startswith(PACKAGE):
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            found = {name: frame.f_locals.get(name) for name in names}
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
 
 
 def stacklevel() -> int:

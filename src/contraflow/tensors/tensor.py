@@ -18,10 +18,10 @@ from contraflow import devices, dtypes, thresholds
 from contraflow.devices.cpu import memory
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, GradientError, describe, describe_there
+from contraflow.errors import DeviceError, GradientError, describe
 from contraflow.expressions.expression import Number
 from contraflow.operation import core
-from contraflow.operation.context import apply, changed, other_devices, state
+from contraflow.operation.context import apply, changed, mixed, other_devices, state
 from contraflow.operation.op import Op
 from contraflow.operation.public import public
 from contraflow.shapes import Sizes, View, contiguous, contiguous_strides, numel
@@ -559,12 +559,13 @@ class Tensor(TensorElements):
             if not isinstance(value, Tensor):
                 raise TypeError(f"grad: must be a Tensor or None, not {type(value).__name__}.")
             alike = value.layout.shape == self.layout.shape and value.dtype is self.dtype
-            if not alike or value.storage.device != self.storage.device:
-                shown = describe_there if alike else describe
+            if not alike:
                 raise ValueError(
-                    f"grad: {shown(value)} does not fit {shown(self)}; shape, dtype and device "
-                    f"must be the same."
+                    f"grad: {describe(value)} does not fit {describe(self)}; shape, dtype and "
+                    f"device must be the same."
                 )
+            if value.storage.device != self.storage.device:
+                raise mixed("grad", {"tensor": self, "gradient": value}, move="gradient")
         context = state().context
         if not context.immediate:
             context.touch_grad(self, reading=False)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from contraflow import config, devices, thresholds
+from contraflow import config, thresholds
 from contraflow.compiler.kernel import Contraction, Loops
 from contraflow.compiler.plan import SCALARS, Binding, HostStep, KernelStep, Plan, Slot
 from contraflow.devices.cuda.compiler import RejectedKernel, text_of
@@ -22,6 +22,7 @@ from contraflow.devices.cuda.products import (
 )
 from contraflow.devices.run_words import WORD, RunWords
 from contraflow.errors import DeviceError, OutOfMemoryError
+from contraflow.operation import context
 from contraflow.render.clike import cuda, source
 
 if TYPE_CHECKING:
@@ -438,7 +439,7 @@ class StreamLaunches:
         except OutOfMemoryError:
             raise
         except DeviceError as error:
-            blamed = self._plan.blame(launched.step.line, str(error), devices.user_line())
+            blamed = self._plan.blame(launched.step.line, str(error), context.user_line())
             raise DeviceError(blamed) from error
 
     def mark(self, number: int) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contraflow import devices
 from contraflow.compiler.plan import HostStep, Plan
 from contraflow.devices.cuda import matrices
 from contraflow.devices.cuda.driver import INSTALL
 from contraflow.devices.cuda.memory import CudaBuffer
 from contraflow.devices.failures import StepRefused
 from contraflow.errors import DeviceError, OutOfMemoryError
+from contraflow.operation import context
 
 if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
@@ -52,7 +52,7 @@ class LibraryCall:
         except OutOfMemoryError:
             raise
         except DeviceError as error:
-            blamed = self._plan.blame(step.line, str(error), devices.user_line())
+            blamed = self._plan.blame(step.line, str(error), context.user_line())
             raise DeviceError(blamed) from error
         if found is None:
             self._run_on_host(inputs, results)

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import devices
 from contraflow.devices.cuda.driver import Driver
 from contraflow.dtypes import DType
 from contraflow.errors import OutOfMemoryError
+from contraflow.operation import context
 from contraflow.shapes import Shape
 
 GRAIN = 512  # bytes: the sizes and addresses of pieces are multiples of it
@@ -89,7 +89,7 @@ class Memory:
             buffer = CudaBuffer(shape, dtype, self._device, pointer)
             loan = BufferLoan(buffer, self._gone.append)
             loan.pointer, loan.nbytes, loan.owner = pointer, size, None
-            loan.line = devices.user_line() if size > SMALL else None
+            loan.line = context.user_line() if size > SMALL else None
             self.loans[pointer] = loan
             self.allocated += size
             if self.allocated > self.peak:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import config, threads, thresholds
+from contraflow import collector, config, threads, thresholds
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.compiler.plan import Plan
 from contraflow.devices import narrow_values
@@ -75,7 +75,7 @@ class WebgpuDevice:
         self._make_calls = make_calls or (RawCalls if raw_calls.is_known() else PublicCalls)
         # An interrupt between calls of wgpu would lose kernels of ops that have returned.
         self.undisturbed = threads.Undisturbed(threads.recursive_lock())
-        self._programs = threads.WeakList[WebgpuProgram]()
+        self._programs = collector.WeakList[WebgpuProgram]()
         self.generation = 0  # counts how often it was opened
         self._open()
 

@@ -13,7 +13,15 @@ from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.expressions.expression import Number
 from contraflow.operation.public import creation, public
-from contraflow.ops.creation.create import arange, as_tensor, finish, from_numpy, full, zeros
+from contraflow.ops.creation.create import (
+    arange,
+    as_tensor,
+    finish,
+    from_numpy,
+    full,
+    of_doubles,
+    zeros,
+)  # fmt: skip
 from contraflow.tensors.tensor import Tensor
 
 
@@ -143,5 +151,9 @@ def range_(
         raise ValueError(f"range: step {step} does not lead from {start} to {end}.")
     count = math.floor((end - start) / step) + 1
     dtype = dtype or dtypes.get_default_dtype()
-    numbers = arange(count, dtype=dtypes.float64, device=device) * step + start
-    return finish(numbers.to(dtype), requires_grad)
+
+    def compute() -> Tensor:
+        numbers: Tensor = arange(count, dtype=dtypes.float64) * step + start
+        return numbers
+
+    return finish(of_doubles("range", compute, dtype, device), requires_grad)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,7 +21,7 @@ from contraflow.errors import GradientError
 from contraflow.expressions import expression as s
 from contraflow.expressions.evaluate import saturating_cast
 from contraflow.expressions.expression import Number
-from contraflow.operation.context import apply, changed, other_devices, state
+from contraflow.operation.context import apply, changed, other_devices, outermost, state
 from contraflow.operation.kinds import LINEAR, create
 from contraflow.operation.op import Op
 from contraflow.operation.public import creation, public
@@ -106,6 +107,30 @@ def on(device: Device | str | None) -> AbstractContextManager[Any]:
 
 
 _NOWHERE_ELSE = nullcontext()
+
+
+def lacks_doubles(op: str, device: Device | str | None) -> bool:
+    """Whether float64 is not a dtype of a device, or of that of new tensors."""
+    if not other_devices:
+        return False
+    place = devices.find(op, device)
+    return float64.name in devices.lookup(str(place)).limits.lacks
+
+
+def of_doubles(
+    op: str, compute: Callable[[], Tensor], dtype: DType, device: Device | str | None
+) -> Tensor:
+    """A tensor of numbers that `compute` gives in float64, from nothing but Python's numbers.
+
+    Where the device has no float64 the cpu computes them, and the result is moved: as a constant
+    where a function is being recorded.
+    """
+    if not lacks_doubles(op, device):
+        with on(device):
+            return compute().to(dtype)
+    place = devices.find(op, device)
+    with changed(device=CPU, context=outermost()):
+        return compute().to(dtype).to(place)
 
 
 def finish(t: Tensor, requires_grad: bool) -> Tensor:
@@ -427,6 +452,22 @@ def _evenly(op: str, start: Any, end: Any, steps: Any, dtype: DType) -> Tensor:
     return where(at < steps // 2, at * step + start, end - (steps - 1 - at) * step)
 
 
+def _spaced(
+    op: str, start: Any, end: Any, steps: Any, base: float | None, dtype: DType,
+    device: Device | str | None,
+) -> Tensor:  # fmt: skip
+    """Evenly spaced numbers, or the powers of a base that have them as exponents."""
+
+    def compute() -> Tensor:
+        numbers = _evenly(op, start, end, steps, dtype)
+        return numbers if base is None else base**numbers
+
+    if not dtype.is_floating_point:
+        return of_doubles(op, compute, dtype, device)
+    with on(device):
+        return compute().to(dtype)
+
+
 @creation
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: DType | None = None,
@@ -438,8 +479,7 @@ def linspace(
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     dtype = check_options("linspace", dtype, device, requires_grad)
-    with on(device):
-        return finish(_evenly("linspace", start, end, steps, dtype).to(dtype), requires_grad)
+    return finish(_spaced("linspace", start, end, steps, None, dtype, device), requires_grad)
 
 
 @creation
@@ -453,9 +493,7 @@ def logspace(
     [1.0, 2.0, 4.0, 8.0]
     """
     dtype = check_options("logspace", dtype, device, requires_grad)
-    with on(device):
-        powers = base ** _evenly("logspace", start, end, steps, dtype)
-        return finish(powers.to(dtype), requires_grad)
+    return finish(_spaced("logspace", start, end, steps, base, dtype, device), requires_grad)
 
 
 # --- data from elsewhere -----------------------------------------------------------------------

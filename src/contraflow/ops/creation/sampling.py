@@ -12,16 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from contraflow import devices, dtypes
+from contraflow import dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType, float32, float64, int64
 from contraflow.errors import describe
-from contraflow.operation.context import apply, changed, other_devices
+from contraflow.operation.context import apply, changed
 from contraflow.operation.kinds import composite
 from contraflow.operation.public import creation, public
 from contraflow.operation.samples import Array, Sample
 from contraflow.ops.creation import checks
-from contraflow.ops.creation.create import check_options, finish, narrow_place, on, shape_of
+from contraflow.ops.creation.create import (
+    check_options,
+    finish,
+    lacks_doubles,
+    narrow_place,
+    on,
+    shape_of,
+)  # fmt: skip
 from contraflow.ops.creation.random import check_floating, draw, integers, uniform
 from contraflow.ops.creation.random import normal as standard_normal
 from contraflow.ops.elementwise.basic import exp, log, where
@@ -165,17 +172,10 @@ def randperm(
     if not dtype.is_floating_point and n - 1 > _limits(dtype)[1]:
         raise ValueError(f"randperm: {n} numbers do not fit {dtype}.")
     # Of a million elements with 53 random bits, two are equal with probability 1/18000.
-    if _lacks_doubles("randperm", device):
+    if lacks_doubles("randperm", device):
         return finish(_order_of_words(n, generator, device).to(dtype), requires_grad)
     drawn = draw(uniform, (n,), float64, generator, device=device)
     return finish(argsort(drawn).to(dtype), requires_grad)
-
-
-def _lacks_doubles(op: str, device: Device | str | None) -> bool:
-    if not other_devices:
-        return False
-    place = devices.find(op, device)
-    return float64.name in devices.lookup(str(place)).limits.lacks
 
 
 def _order_of_words(n: int, generator: Generator | None, device: Device | str | None) -> Tensor:
@@ -266,7 +266,7 @@ def bernoulli(
 def _fine_uniforms(op: str, beside: Tensor, shape: Shape, generator: Generator | None) -> Tensor:
     """Numbers in [0, 1) of float64, or where a device has none of float32, of the same words: the
     second word of each adds digits to numbers near 0."""
-    if not _lacks_doubles(op, beside.device):
+    if not lacks_doubles(op, beside.device):
         return draw(uniform, shape, float64, generator)
     halves = draw(uniform, (*shape, 2), float32, generator)
     return halves[..., 0] + halves[..., 1] * 2.0**-24

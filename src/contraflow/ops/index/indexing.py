@@ -16,8 +16,8 @@ import numpy as np
 from contraflow import thresholds
 from contraflow.contexts.applying import outside_graph
 from contraflow.dtypes import INT, bool_, int64
-from contraflow.errors import TRANSLATED, DeviceError, describe, retold
-from contraflow.operation.context import apply, call_near, other_devices, state
+from contraflow.errors import TRANSLATED, describe, retold
+from contraflow.operation.context import apply, call_near, mixed, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import full, tensor
@@ -69,19 +69,8 @@ def _listed(x: Tensor, key: Any) -> Sequence[Any]:
     away = x.storage.device != "cpu"
     here = "cpu" if away and not state().context.is_recording else None
     keys = [_as_key(k, here) for k in key] if isinstance(key, tuple) else [_as_key(key, here)]
-    if away:  # indices of the cpu pass; masks when their points are known
-        keys = [
-            k.to(x.device)
-            if isinstance(k, Tensor) and k.ndim and k.storage.on_host and k.dtype is not bool_
-            else k
-            for k in keys
-        ]
-    for k in keys:
-        if not away and isinstance(k, Tensor) and k.ndim and k.storage.device != "cpu":
-            raise DeviceError(
-                f"getitem: an index is {describe(k)}, but {describe(x)} lies on the cpu. Move the "
-                f"index: index.cpu()."
-            )
+    if other_devices:
+        keys = [_beside(x, k) if isinstance(k, Tensor) else k for k in keys]
     used = sum(map(_span, keys))
     if used > x.ndim:
         remedy = "" if x.ndim else " Use item() for the number in it."
@@ -92,6 +81,29 @@ def _listed(x: Tensor, key: Any) -> Sequence[Any]:
     for i in dots:
         keys[i : i + 1] = [slice(None)] * (x.ndim - used)
     return keys
+
+
+def _beside(x: Tensor, k: Tensor) -> Tensor:
+    """An index where the tensor lies that it chooses from: one of the cpu is moved there.
+
+    Two sorts stay: a mask, whose points the host finds (they are moved then), and a number that the
+    host can read, which gives a view. One of another device than the cpu is refused, unless it is
+    such a number.
+    """
+    here, there = k.storage.device, x.storage.device
+    is_number = not k.ndim and k.dtype is not bool_
+    if here == there or (is_number and _is_known(k)):
+        return k
+    if here != "cpu":
+        raise mixed("getitem", {"x": x, "index": k}, move="index")
+    if k.dtype is bool_ and _is_known(k):
+        return k
+    return k.to(there)
+
+
+def _is_known(k: Tensor) -> bool:
+    """Whether an index has a value that the host can read."""
+    return not k.storage.is_recorded and not state().context.is_recording
 
 
 def _is_points(x: Tensor, key: Any) -> bool:
@@ -130,8 +142,7 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
                 points.append((dim, chosen))
             dim += 1
         elif isinstance(k, Tensor):
-            known = not k.storage.is_recorded and not state().context.is_recording
-            if not k.ndim and known:
+            if not k.ndim and _is_known(k):
                 x = _selected(x, dim, int(k))
                 continue
             _check_mask(x, dim, k)
