@@ -391,6 +391,23 @@ def test_inputs_are_promoted_before_their_dtype_is_judged(
         np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-3)
 
 
+@pytest.mark.parametrize("count", [1, 70000])
+@pytest.mark.parametrize(("half", "n"), [(cf.float16, 2049), (cf.bfloat16, 257)])
+def test_integers_beside_halves_are_not_rounded_first(half: Any, n: int, count: int) -> None:
+    # n is no number of the half dtype: PyTorch rounds it to n - 1 before it computes.
+    x = cf.full((count,), float(n - 1), dtype=half)
+    integers = cf.full((count,), n)
+    for other in (integers, n, cf.tensor(n), integers.to(cf.int16)):
+        for wrap in (lambda f: f, cf.compile):
+            assert wrap(lambda x, n: x - n)(x, other)[0].item() == -1.0
+            assert wrap(lambda x, n: x % n)(x, other)[0].item() == n - 1
+            assert wrap(lambda x, n: (x == n).any())(x, other).item() is False
+            assert wrap(lambda x, n: x < n)(x, other)[0].item() is True
+    assert (x - integers).dtype is half
+    assert (x - integers.to(half))[0].item() == 0.0  # what PyTorch computes
+    assert cf.maximum(x, integers)[0].item() == n - 1  # the result is rounded
+
+
 LDEXP = [
     (0.0, 200, 0.0), (math.inf, -200, math.inf), (-math.inf, -(10**6), -math.inf),
     (1e-30, 150, np.ldexp(np.float32(1e-30), 150)), (1e30, -150, np.ldexp(np.float32(1e30), -150)),
@@ -453,6 +470,16 @@ def test_ldexp_keeps_the_dtype_of_a_half() -> None:
         assert out.dtype is cf.float16
         assert out.tolist() == [256.0, 8.0]  # though 2**20 is no float16
     assert cf.ldexp(cf.tensor([1, 2]), n).dtype is cf.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_frexp_takes_every_number_apart(dtype: Any) -> None:
+    info = np.finfo(dtype)
+    powers = np.arange(info.minexp - info.nmant, info.maxexp)
+    x = np.concatenate([[0.0, -0.0, info.max], np.ldexp(dtype(1.0), powers)])
+    for call in (cf.frexp, cf.compile(lambda x: cf.frexp(x))):
+        for got, expected in zip(call(cf.tensor(x.astype(dtype))), np.frexp(x.astype(dtype))):
+            np.testing.assert_array_equal(got.numpy(), expected)
 
 
 @pytest.mark.parametrize("dtype", [cf.float32, cf.float64, cf.float16])
