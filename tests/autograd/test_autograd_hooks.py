@@ -98,6 +98,40 @@ def test_a_hook_on_a_leaf_runs_once_per_backward_on_the_sum() -> None:
     assert seen == [7.0]
 
 
+@pytest.mark.parametrize("through", ["itself", "a view of it"])
+def test_a_hook_on_a_view_that_is_written_through_gets_what_the_write_read(through: str) -> None:
+    # PyTorch never calls such a hook. It does call one on a tensor that is no view, as here.
+    x = cf.ones((2, 2), requires_grad=True)
+    t = x * 1.5
+    v = t[0]
+    seen: list[Any] = []
+    v.register_hook(lambda g: seen.append(g.tolist()))
+    (v if through == "itself" else v[:1]).mul_(2.0)
+    (t * t).sum().backward()
+    assert seen == [[12.0, 12.0] if through == "itself" else [12.0, 0.0]]
+    assert x.grad is not None
+    last = 18.0 if through == "itself" else 4.5
+    assert x.grad.tolist() == [[18.0, last], [4.5, 4.5]]
+
+
+@pytest.mark.parametrize("through", ["the base", "another view", "a copy into it", "it is new"])
+def test_a_hook_on_a_view_is_not_called_for_what_others_write(through: str) -> None:
+    t = cf.ones((2, 2), requires_grad=True) * 1.5
+    v = t[0]
+    if through == "it is new":
+        v.mul_(2.0)
+    seen: list[Any] = []
+    v.register_hook(lambda g: seen.append(g.tolist()))
+    if through == "the base":
+        t.mul_(2.0)
+    elif through == "another view":
+        t[0:1].mul_(2.0)
+    elif through == "a copy into it":
+        v.copy_(cf.ones(2))
+    (t * t).sum().backward()
+    assert seen == []
+
+
 def test_hooks_are_refused_where_no_gradient_comes() -> None:
     with refused(cf.GradientError, "register_hook: float32[2] does not require grad."):
         cf.ones(2).register_hook(print)

@@ -275,6 +275,15 @@ def test_a_view_made_under_no_grad_whose_base_is_written() -> None:
         view * 2.0
 
 
+@pytest.mark.parametrize("mode", [cf.no_grad, cf.inference_mode])
+def test_a_view_without_a_graph_requires_no_grad(mode: Any) -> None:
+    x = leaf(1.0, 2.0)
+    for base in (x, x * 2.0):
+        with mode():
+            views = [base[1], base.view(-1), base.unbind()[0], base.detach()]
+        assert [v.requires_grad for v in views] == [False] * 4
+
+
 def test_detach_in_place() -> None:
     x = leaf(1.0, 2.0)
     y = x * 2.0

@@ -391,6 +391,78 @@ def test_inputs_are_promoted_before_their_dtype_is_judged(
         np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-3)
 
 
+@pytest.mark.parametrize("count", [1, 70000])
+@pytest.mark.parametrize(("half", "n"), [(cf.float16, 2049), (cf.bfloat16, 257)])
+def test_integers_beside_halves_are_not_rounded_first(half: Any, n: int, count: int) -> None:
+    # n is no number of the half dtype: PyTorch rounds it to n - 1 before it computes.
+    x = cf.full((count,), float(n - 1), dtype=half)
+    integers = cf.full((count,), n)
+    for other in (integers, n, cf.tensor(n), integers.to(cf.int16)):
+        for wrap in (lambda f: f, cf.compile):
+            assert wrap(lambda x, n: x - n)(x, other)[0].item() == -1.0
+            assert wrap(lambda x, n: x % n)(x, other)[0].item() == n - 1
+            assert wrap(lambda x, n: (x == n).any())(x, other).item() is False
+            assert wrap(lambda x, n: x < n)(x, other)[0].item() is True
+    assert (x - integers).dtype is half
+    assert (x - integers.to(half))[0].item() == 0.0  # what PyTorch computes
+    assert cf.maximum(x, integers)[0].item() == n - 1  # the result is rounded
+
+
+LDEXP = [
+    (0.0, 200, 0.0), (math.inf, -200, math.inf), (-math.inf, -(10**6), -math.inf),
+    (1e-30, 150, np.ldexp(np.float32(1e-30), 150)), (1e30, -150, np.ldexp(np.float32(1e30), -150)),
+    (1.0, 127, 2.0**127), (1.0, -149, 2.0**-149), (1.0, 128, math.inf), (-1.0, -151, -0.0),
+    (2.0**-149, 276, 2.0**127), (1.0, 10**12, math.inf), (1.5, -149, 2.0**-148),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("exponents", [cf.int64, cf.float32])
+def test_ldexp_is_exact_where_the_power_alone_is_not_finite(exponents: Any) -> None:
+    x, n, expected = zip(*LDEXP)
+    a, b = cf.tensor(x), cf.tensor(n).to(exponents)
+    for call in (cf.ldexp, cf.compile(lambda a, b: cf.ldexp(a, b))):
+        got = call(a, b).numpy()
+        np.testing.assert_array_equal(got, np.array(expected, np.float32))
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+        single = [call(cf.tensor(v), int(m)).item() for v, m in zip(x, n)]
+        np.testing.assert_array_equal(single, np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_ldexp_rounds_once(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    reach = {np.float16: 60, np.float32: 330, np.float64: 2300}[dtype]
+    bits = rng.integers(0, 2 ** (8 * dtype().itemsize - 1), 4000)
+    bits[::2] >>= rng.integers(0, 40 if dtype is np.float64 else 8, 2000)  # subnormal ones too
+    x = bits.astype(f"u{dtype().itemsize}").view(dtype)
+    x[::3] = -x[::3]
+    n = rng.integers(-reach, reach, 4000)
+    a, b = cf.tensor(x), cf.tensor(n)
+    with np.errstate(all="ignore"):
+        expected = np.ldexp(x, n.astype(np.int32))
+    for call in (cf.ldexp, cf.compile(lambda a, b: cf.ldexp(a, b))):
+        np.testing.assert_array_equal(call(a, b).numpy(), expected)
+        np.testing.assert_array_equal(call(a[:50], b[:50]).numpy(), expected[:50])
+
+
+def test_ldexp_of_float64_takes_every_exponent() -> None:
+    a = cf.tensor([1.0, 1e-300, 0.0, 3.0], dtype=cf.float64, requires_grad=True)
+    n = cf.tensor([1023, 1500, 5000, -1074])
+    for call in (cf.ldexp, cf.compile(lambda a, n: cf.ldexp(a, n))):
+        out = call(a, n)
+        assert out.tolist() == [2.0**1023, math.ldexp(1e-300, 1500), 0.0, 3 * 2.0**-1074]
+        (found,) = grad(out[:1].sum(), a)
+        assert found.tolist() == [2.0**1023, 0.0, 0.0, 0.0]
+
+
+def test_ldexp_of_fractions_and_of_infinite_exponents() -> None:
+    a = cf.tensor([1.0, 2.0, 0.0, 1.0, 3.0])
+    b = cf.tensor([math.inf, -math.inf, math.inf, math.nan, -1.5])
+    for call in (cf.ldexp, cf.compile(lambda a, b: cf.ldexp(a, b))):
+        got = call(a, b).numpy()
+        np.testing.assert_allclose(got, [math.inf, 0.0, math.nan, math.nan, 3 * 2**-1.5], rtol=1e-6)
+
+
 def test_ldexp_keeps_the_dtype_of_a_half() -> None:
     x, n = cf.tensor([2.0**-12, 1.0], dtype=cf.float16), cf.tensor([20, 3])
     for call in (cf.ldexp, cf.compile(lambda x, n: cf.ldexp(x, n))):
@@ -398,6 +470,16 @@ def test_ldexp_keeps_the_dtype_of_a_half() -> None:
         assert out.dtype is cf.float16
         assert out.tolist() == [256.0, 8.0]  # though 2**20 is no float16
     assert cf.ldexp(cf.tensor([1, 2]), n).dtype is cf.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_frexp_takes_every_number_apart(dtype: Any) -> None:
+    info = np.finfo(dtype)
+    powers = np.arange(info.minexp - info.nmant, info.maxexp)
+    x = np.concatenate([[0.0, -0.0, info.max], np.ldexp(dtype(1.0), powers)])
+    for call in (cf.frexp, cf.compile(lambda x: cf.frexp(x))):
+        for got, expected in zip(call(cf.tensor(x.astype(dtype))), np.frexp(x.astype(dtype))):
+            np.testing.assert_array_equal(got.numpy(), expected)
 
 
 @pytest.mark.parametrize("dtype", [cf.float32, cf.float64, cf.float16])

@@ -71,6 +71,15 @@ def test_an_ellipsis_for_no_dims_does_not_part_arrays() -> None:
     assert_close(x[:, rows, ..., rows], X[:, [0, 1], [0, 1]])
 
 
+def test_a_value_must_fit_what_an_index_of_nothing_chooses() -> None:
+    x = cf.zeros(2, 3)
+    for nothing in (False, cf.tensor([False, False]), slice(0, 0)):
+        with pytest.raises(ValueError, match="does not broadcast to the part"):
+            x[nothing] = cf.ones(5)  # PyTorch takes the first
+        x[nothing] = cf.ones(3)
+    assert x.sum().item() == 0.0
+
+
 def test_an_empty_mask_fits_empty_dims_only() -> None:
     mask = cf.zeros(0, 3, dtype=cf.bool)
     assert cf.zeros(0, 3, 2)[mask].shape == (0, 2)

@@ -165,6 +165,21 @@ def test_compiled_pieces_without_elements() -> None:
     assert_close(cf.compile(written)(x), x)
 
 
+def test_cat_of_vectors_of_nothing_alone_takes_every_dim() -> None:
+    nothing = cf.zeros(0)
+    for dim in (1, 5, -3):
+        for call in (cf.cat, cf.compile(lambda xs, dim: cf.cat(xs, dim))):
+            assert call([nothing], dim).shape == (0,)
+            assert call([nothing, nothing.long()], dim).spec == nothing.spec
+    with pytest.raises(IndexError, match="cat: dim 2 is out of range"):
+        cf.cat([nothing, cf.zeros(2, 3)], dim=2)
+
+
+def test_norm_except_dim_of_a_vector_is_the_absolute_value() -> None:
+    assert cf.norm_except_dim(cf.tensor([-1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert cf.norm_except_dim(cf.tensor([[3.0, 4.0], [0.0, 2.0]]), 2, -2).tolist() == [[5.0], [2.0]]
+
+
 def test_compiled_split_and_cat() -> None:
     def swap(x: Any) -> Any:
         a, b = x.chunk(2, -1)

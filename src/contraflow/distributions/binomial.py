@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from contraflow.autograd.modes import no_grad
 from contraflow.distributions import constraints
-from contraflow.distributions.probabilities import OfTrials, check_choice
-from contraflow.distributions.utils import broadcast_all
+from contraflow.distributions.probabilities import OfTrials
 from contraflow.ops.creation.counts import binomial
 from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.tensors.tensor import Tensor
@@ -35,11 +34,7 @@ class Binomial(OfTrials):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        check_choice("Binomial", probs, logits)
-        if probs is not None:
-            self.probs, count = broadcast_all(probs, total_count)
-        else:
-            self.logits, count = broadcast_all(logits, total_count)
+        count = self._give_beside(probs, logits, total_count)
         self.total_count = count.to(self._param.dtype)
         super().__init__(self._param.shape, validate_args=validate_args)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from contraflow.distributions import constraints
-from contraflow.distributions.distribution import Distribution
-from contraflow.distributions.utils import EULER, broadcast_all, open_uniform
+from contraflow.distributions.location_scale import LocationScale
+from contraflow.distributions.utils import EULER
 from contraflow.tensors.tensor import Tensor
 
 
-class Gumbel(Distribution):
+class Gumbel(LocationScale):
     """The Gumbel distribution of the largest of many numbers, with mode `loc`.
 
     >>> import contraflow as cf
@@ -19,23 +17,9 @@ class Gumbel(Distribution):
     tensor([0.5772, 1.1544])
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(
-        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
-    ) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
     @property
     def mean(self) -> Tensor:
         return self.loc + self.scale * EULER
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:
@@ -44,9 +28,6 @@ class Gumbel(Distribution):
     @property
     def variance(self) -> Tensor:
         return math.pi**2 / 6 * self.scale * self.scale
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        return self.icdf(open_uniform(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Tensor) -> Tensor:
         y = (self.loc - self._given(value)) / self.scale

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from contraflow.distributions import constraints
-from contraflow.distributions.distribution import Distribution
-from contraflow.distributions.utils import broadcast_all, open_uniform
+from contraflow.distributions.location_scale import LocationScale
 from contraflow.tensors.tensor import Tensor
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """The Laplace distribution with mean `loc` and mean deviation `scale`.
 
     >>> import contraflow as cf
@@ -19,22 +16,8 @@ class Laplace(Distribution):
     tensor([2., 8.])
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(
-        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
-    ) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property
@@ -44,9 +27,6 @@ class Laplace(Distribution):
     @property
     def stddev(self) -> Tensor:
         return math.sqrt(2) * self.scale
-
-    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        return self.icdf(open_uniform(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Tensor) -> Tensor:
         return -(2 * self.scale).log() - (self._given(value) - self.loc).abs() / self.scale

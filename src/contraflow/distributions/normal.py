@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from contraflow.distributions import constraints
 from contraflow.distributions.exp_family import ExponentialFamily
-from contraflow.distributions.utils import broadcast_all, standard_normal
+from contraflow.distributions.location_scale import LocationScale
+from contraflow.distributions.utils import standard_normal
 from contraflow.ops.elementwise.mathematics import erfinv, ndtr
 from contraflow.tensors.tensor import Tensor
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution with mean `loc` and standard deviation `scale`.
 
     >>> import contraflow as cf
@@ -23,23 +23,10 @@ class Normal(ExponentialFamily):
     tensor([-1.6121, -1.6121])
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-
-    def __init__(
-        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
-    ) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

@@ -35,6 +35,17 @@ class OfTrials(Distribution):
             (self.logits,) = broadcast_all(logits)
         return self._param
 
+    def _give_beside(
+        self, probs: Tensor | float | None, logits: Tensor | float | None, other: Tensor | float
+    ) -> Tensor:
+        """Keep the one of the two parameters that is given; `other`, broadcast with it."""
+        check_choice(type(self).__name__, probs, logits)
+        if probs is not None:
+            self.probs, beside = broadcast_all(probs, other)
+        else:
+            self.logits, beside = broadcast_all(logits, other)
+        return beside
+
     @lazy_property
     def probs(self) -> Tensor:
         """The probabilities of success."""

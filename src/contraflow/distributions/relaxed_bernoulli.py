@@ -7,9 +7,9 @@ from typing import Any
 
 from contraflow.distributions import constraints
 from contraflow.distributions.elementwise_transforms import SigmoidTransform
-from contraflow.distributions.probabilities import OfTrials, check_choice
+from contraflow.distributions.probabilities import OfTrials
 from contraflow.distributions.transformed_distribution import TransformedDistribution
-from contraflow.distributions.utils import broadcast_all, open_uniform
+from contraflow.distributions.utils import open_uniform
 from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.tensors.tensor import Tensor
 
@@ -38,11 +38,7 @@ class LogitRelaxedBernoulli(OfTrials):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        check_choice(type(self).__name__, probs, logits)
-        if probs is not None:
-            self.probs, self.temperature = broadcast_all(probs, temperature)
-        else:
-            self.logits, self.temperature = broadcast_all(logits, temperature)
+        self.temperature = self._give_beside(probs, logits, temperature)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:

@@ -194,6 +194,32 @@ def scale(x: Expr, n: Expr) -> Expr:
     return x * _power(half, x.dtype) * _power(whole - half, x.dtype)
 
 
+def scale_once(x: Expr, n: Expr) -> Expr:
+    """x * 2**n for any x and integral n, infinite ones apart, rounded once. The exponent is changed
+    by its bits: a product of powers of two could overflow before the last of them."""
+    form = FORMATS[x.dtype]
+    digits = form.fraction + 2
+    reach = 2.0 * (form.bias + digits)  # from the largest number to zero, or back
+    magnitude = s.abs_(x)
+    small = magnitude < form.least_normal
+    normal = select(small, magnitude * 2.0**digits, magnitude)
+    n = clamp(n, -reach, reach) - select(small, const(digits, x.dtype), const(0, x.dtype))
+    # The exponent raised by `offset`, since an unsigned integer has no sign.
+    offset = 4 * form.bias
+    zero = const(1.5 * 2.0**form.fraction, x.dtype)
+    exponent = (bits(normal) >> form.fraction) + (integer_bits(n) - bits(zero)) + offset
+    # A subnormal result is made as a normal one, and the product rounds it.
+    subnormal = exponent <= offset
+    least = const(offset + 1, exponent.dtype)
+    field = select(subnormal, s.maximum(exponent + digits, least), exponent) - offset
+    fraction = bits(normal) & ((1 << form.fraction) - 1)
+    value = bitcast(fraction | (field << form.fraction), x.dtype)
+    value = select(subnormal, value * 2.0**-digits, value)
+    value = select(exponent > offset + 2 * form.bias, math.inf, value)
+    kept = eq(magnitude, 0.0) | ~(magnitude < math.inf)
+    return select(s.isnan(n), n, select(kept, x, copy_sign(value, x)))
+
+
 def raise_exponent(x: Expr, n: Expr) -> Expr:
     """x * 2**n for positive normal x and n from zero on, infinite where that is not finite. The
     exponent is raised by its bits: compilers of WGSL may multiply several powers of two first."""

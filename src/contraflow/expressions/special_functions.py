@@ -116,6 +116,29 @@ def next_after(a: Expr, b: Expr) -> Expr:
     return select(s.isnan(a) | s.isnan(b), math.nan, value)
 
 
+def ldexp(a: Expr, b: Expr) -> Expr:
+    """a * 2**b, rounded once for whole b."""
+    whole = s.trunc(b)
+    rest = select(s.eq(whole, b), 0.0, b - whole)
+    # An infinite power times zero is NaN.
+    endless = s.eq(s.abs_(b), math.inf)
+    return m.scale_once(a * exp2(select(endless, b, rest)), whole)
+
+
+def np_ldexp(a: Any, b: Any) -> Any:
+    """`ldexp` over NumPy."""
+    b = np.asarray(b)
+    if b.dtype.kind != "f":
+        b = b.astype(np.float64)
+    dtype = np.result_type(a, np.float32)
+    whole = np.trunc(b)
+    with np.errstate(invalid="ignore"):
+        rest = np.where(np.isinf(b), b, b - whole)
+    # More than from the largest float64 to zero, and back
+    n = np.clip(np.nan_to_num(whole), -5000, 5000).astype(np.int32)
+    return np.ldexp(a * np.exp2(rest).astype(dtype), n)
+
+
 # --- powers and logarithms of 2 and 10 ---------------------------------------------------------
 
 

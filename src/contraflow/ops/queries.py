@@ -13,7 +13,7 @@ from contraflow.operation.public import public
 from contraflow.ops.creation.create import full_like, ones_like
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.elementwise.integers import floor
-from contraflow.ops.elementwise.mathematics import exp2, log2
+from contraflow.ops.elementwise.mathematics import ldexp, log2
 from contraflow.ops.linalg.matrices import pinv
 from contraflow.ops.linalg.norms import matrix_norm, vector_norm
 from contraflow.ops.linalg.solve import solve_triangular
@@ -260,7 +260,7 @@ def frexp(input: Tensor) -> Any:
     size = scaled.detach().abs()
     known = (size > 0) & size.isfinite()
     exponent = where(known, floor(log2(where(known, size, 1.0))) + 1.0, 0.0)
-    fraction = scaled * exp2(-exponent)
+    fraction = ldexp(scaled, -exponent)
     # The logarithm of a number next to a power of two may be rounded to it.
     over, under = fraction.detach().abs() >= 1.0, known & (fraction.detach().abs() < 0.5)
     fraction = where(known & over, fraction * 0.5, where(under, fraction * 2.0, fraction))
@@ -348,8 +348,10 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     if dim == -1:
         whole: Tensor = vector_norm(v, pow)
         return whole
-    others = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
-    out: Tensor = vector_norm(v, pow, others, True)
+    at = shapes.normalize_dim("norm_except_dim", dim, v.ndim)
+    # With one more dim there is always another one: no dims would stand for all of them.
+    others = tuple(d for d in range(v.ndim + 1) if d != at)
+    out: Tensor = vector_norm(v.unsqueeze(-1), pow, others, True).squeeze(-1)
     return out
 
 

@@ -48,11 +48,6 @@ def has_workers() -> bool:
     return os.name == "posix"
 
 
-def _is_for_one(shares: int) -> bool:
-    """Whether one thread runs a job of so many shares."""
-    return shares == 1 or shares > MOST_SHARES or not has_workers()
-
-
 _TOGETHER_NAMES = ("prepare", "run_together", "run_worker", "stop_workers")
 
 
@@ -75,7 +70,7 @@ class Pool:
 
     def source(self, shares: int) -> jit.FunctionSource:
         """The functions that run jobs of so many shares; workers start as soon as theirs exist."""
-        if _is_for_one(shares):
+        if shares == 1 or shares > MOST_SHARES or not has_workers():
             return jit.FunctionSource(["run_alone"], alone_text(), alone_text)
         start = functools.partial(self._grow, shares - 1)
         return jit.FunctionSource(_TOGETHER_NAMES, together_text(), together_text, start)
@@ -90,7 +85,7 @@ class Pool:
 
         Not zero if a row that checks for errors found one: those after it did not run.
         """
-        if _is_for_one(shares):
+        if shares == 1 or shares > MOST_SHARES or not has_workers():
             return self._alone(job)
         if len(self._threads) < shares - 1:
             threads.run(self._grow, shares - 1)

@@ -177,20 +177,24 @@ def xlog1py(a, b):
     return _product(a, special_functions.log1p(b), b)
 
 
-@composite(
-    ref=lambda a, b: a * np.exp2(np.asarray(b, np.result_type(b, np.float32))),
+def _ldexp_samples() -> Any:
+    yield Sample((Array((3, 4)), Array((4,))))
+    yield Sample((Array((3,)), 3))
+    yield Sample((np.array([0.0, 1.5, 1e-30, 3e38, 5e-324]), np.array([126, -126, 120, -120, 99])))
+    # Powers that float32 has not; of integers, since PyTorch's gradients are products with them
+    yield Sample((np.array([1, 3, -5, 1]), np.array([127, -150, -149, 10**6])))
+
+
+@elementwise(
+    ref=special_functions.np_ldexp,
+    dtype="float",
     vjp={"a": lambda g, b: ldexp(g, b), "b": lambda g, out: g * out * math.log(2)},
-    samples=lambda: (Sample((Array((3, 4)), Array((4,)))), Sample((Array((3,)), 3))),
+    samples=_ldexp_samples,
     inplace=True,
 )
 def ldexp(a, b):
-    """a times 2 to the power b, in the dtype of a if only a is a float."""
-    if not isinstance(b, Tensor):
-        return a * 2.0**b
-    out = a * exp2(b)  # integers give float32, which has powers that halves lack
-    if isinstance(a, Tensor) and a.is_floating_point() and not b.is_floating_point():
-        return out.to(a.dtype)
-    return out
+    """a times 2 to the power b, in the dtype of a if only a is a float; exact for whole b."""
+    return special_functions.ldexp(a, b)
 
 
 # --- the error and gamma functions -------------------------------------------------------------

@@ -24,7 +24,7 @@ from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import zeros
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.shape.view import reshape, slice_
-from contraflow.shapes import Shape, numel, whole
+from contraflow.shapes import Shape, normalize_dim, numel, whole
 from contraflow.tensors.tensor import Tensor
 
 _INDEX = Array((3, 2), 0, 4, int64)
@@ -142,6 +142,7 @@ def _gather(x: Tensor, dim: Any, index: Any = None, *, sparse_grad: bool = False
             return chosen
         # Numbers count as having a dim, and an empty index may have any shape.
         if not sizes or 0 in sizes or not x.layout.shape:
+            normalize_dim("gather", dim, x.ndim)
             flat = (reshape(x, (x.numel(),)), reshape(index, (index.numel(),)))
             line = apply(gather, flat, {"dim": 0})
             return reshape(line, index.shape)

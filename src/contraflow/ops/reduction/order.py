@@ -429,7 +429,8 @@ def _topk_ref(
 def topk(x, *, k, dim=-1, largest=True, sorted=True):
     """The k largest elements of a dim, or the smallest, in order, and their indices."""
     dim = -1 if dim is None else dim
-    size, k = x.shape[normalize_dim("topk", dim, x.ndim)] if x.ndim else 1, operator.index(k)
+    at, k = normalize_dim("topk", dim, x.ndim), operator.index(k)
+    size = x.shape[at] if x.ndim else 1
     if not 0 <= k <= size:
         raise ValueError(f"topk: k is {k}, but dim {dim} of {describe(x)} has size {size}.")
     return _chosen("topk", x, dim, largest, 0, k)

@@ -33,9 +33,9 @@ def _at_rank(x: Tensor, rank: Tensor, dim: int, keepdim: bool) -> Any:
 
 
 def _median(name: str, x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> Any:
+    at = normalize_dim(name, dim, x.ndim)
     if not x.ndim:
         return x.clone(), full_like(x, 0, dtype=int64)
-    at = normalize_dim(name, dim, x.ndim)
     n = x.shape[at]
     if not n:
         raise ValueError(f"{name}: {describe(x)} has no elements along dim {dim}.")
@@ -149,16 +149,14 @@ def _quantile(
         if not 0 <= q <= 1:
             raise ValueError(f"{name}: q is {q}; it must be in [0, 1].")
         levels = full((1,), float(q), dtype=x.dtype)
-    if dim is None or not x.ndim:
-        rows = reshape(x, (numel(x.shape),))
-    else:
-        rows = movedim(x, normalize_dim(name, dim, x.ndim), -1)
+    at = 0 if dim is None else normalize_dim(name, dim, x.ndim)
+    of_all = dim is None or not x.ndim
+    rows = reshape(x, (numel(x.shape),)) if of_all else movedim(x, at, -1)
     n = rows.shape[-1]
     if not n:
         raise ValueError(f"{name}: {describe(x)} has no elements to take a quantile of.")
     values = _between(rows, levels, interpolation, skip_nan)
     if keepdim and x.ndim:
-        at = 0 if dim is None else normalize_dim(name, dim, x.ndim)
         kept = (1,) * x.ndim if dim is None else (*x.shape[:at], 1, *x.shape[at + 1 :])
     else:
         kept = rows.shape[:-1]

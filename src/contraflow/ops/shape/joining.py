@@ -128,7 +128,9 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     full: Sequence[Tensor] = given
     shape = shapes[0]
     dim = dim if axis is None else axis
-    if (0,) in distinct:
+    if distinct == {(0,)} and isinstance(dim, int):
+        dim = 0  # whatever it names: they would fit tensors of any number of dims
+    elif (0,) in distinct:
         # A vector without elements fits everything: PyTorch keeps it as the start of a loop.
         shape = next((other for other in shapes if other != (0,)), shape)
         at = normalize_dim("cat", dim, len(shape))

@@ -348,9 +348,9 @@ def squeeze(x, *, dim=None):
 )  # fmt: skip
 def flatten(x, *, start_dim=0, end_dim=-1):
     """Dims start_dim to end_dim merged into one."""
+    first, last = (normalize_dim("flatten", d, x.ndim) for d in (start_dim, end_dim))
     if not x.ndim:
         return reshape(x, (1,))
-    first, last = (normalize_dim("flatten", d, x.ndim) for d in (start_dim, end_dim))
     if first > last:
         raise ValueError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}.")
     return reshape(x, (*x.shape[:first], numel(x.shape[first : last + 1]), *x.shape[last + 1 :]))
