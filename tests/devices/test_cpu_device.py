@@ -167,8 +167,10 @@ def test_without_workers_one_thread_runs_all_shares(threads, monkeypatch):
 
 
 def test_workers_start_when_needed_and_stop(threads, sleeping):
-    before = threading.active_count()
     threads(3)
+    program.load(chain(LARGE))  # workers start at once where their code is new
+    pool.stop()
+    before = threading.active_count()
     loaded = program.load(chain(LARGE))
     x, out = array(LARGE), np.zeros(LARGE, np.float32)
     assert threading.active_count() == before
