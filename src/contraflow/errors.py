@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -270,6 +271,33 @@ def retold(
     new.retold = raw  # type: ignore[attr-defined]
     new.__cause__ = raw
     return new
+
+
+def with_plain_numbers(
+    error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments of a call that failed with Python's numbers in place of NumPy's scalars.
+
+    None where there are none, or where a function of the user's raised the error. The callers try
+    again with them, so that calls without such scalars never look for any.
+    """
+    if not _raised_inside(error.__traceback__):
+        return None
+    plain = tuple(map(plain_number, args)), {k: plain_number(x) for k, x in kwargs.items()}
+    same = all(map(is_, args, plain[0])) and all(map(is_, kwargs.values(), plain[1].values()))
+    return None if same else plain
+
+
+def plain_number(x: Any) -> Any:
+    """Python's number in place of a scalar of NumPy's, in sequences too; others as they are."""
+    if isinstance(x, np.generic):
+        kind = x.dtype.kind
+        return float(x) if kind == "f" else x.item() if kind in "biu" else x  # type: ignore[arg-type]
+    if type(x) in (tuple, list):
+        inner = [plain_number(part) for part in x]
+        if not all(map(is_, x, inner)):
+            return type(x)(inner)
+    return x
 
 
 def hide_frames(error: Exception) -> None:

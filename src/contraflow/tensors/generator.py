@@ -11,6 +11,7 @@ import os
 
 from contraflow import threads
 from contraflow.devices.names import CPU, Device
+from contraflow.errors import plain_number
 from contraflow.operation.context import state
 
 serials = itertools.count()
@@ -18,6 +19,7 @@ serials = itertools.count()
 
 def _as_int64(seed: object) -> int:
     """A seed reduced to what kernels take."""
+    seed = plain_number(seed)
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise TypeError(f"manual_seed: {seed!r} is not an integer.")
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)

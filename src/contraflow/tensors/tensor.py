@@ -442,7 +442,13 @@ class Tensor(TensorElements):
         return tensor_text(array.astype(np.float32) if half else array, suffixes)
 
     def __format__(self, form: str) -> str:
-        return format(self.item(), form) if form and not self.layout.shape else _format(self, form)
+        if self.layout.shape:
+            return _format(self, form)
+        # While recording the number is not known, or would become a constant of the program.
+        recording = self.storage.is_recorded or state().context.is_recording
+        if not form and (recording or type(self) is not Tensor):
+            return str(self)
+        return format(self.item(), form)
 
     __hash__ = object.__hash__  # by identity, though == compares elements
 
