@@ -319,6 +319,36 @@ def test_einops_takes_contraflows_tensors(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[10.0, 11.0, 12.0, 13.0]", done.stderr
 
 
+def test_tensorboardx_takes_contraflows_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX", reason="a package of the dev extra")
+    program = """
+        import sys
+
+        if "late" in sys.argv:
+            import tensorboardX
+            import contraflow.as_torch
+        import torch
+        from tensorboardX import SummaryWriter
+
+        loss = torch.randn(3, requires_grad=True).sum()
+        with SummaryWriter({folder!r}) as writer:
+            writer.add_scalar("loss", loss, 0)
+            writer.add_scalars("several", {{"a": torch.tensor(1.0)}}, 0)
+            writer.add_histogram("weights", torch.randn(9, requires_grad=True), 0)
+            writer.add_image("image", torch.rand(3, 8, 8), 0)
+            writer.add_embedding(torch.rand(4, 3))
+            writer.add_hparams({{"lr": 0.1}}, {{"metric": torch.tensor(1.0)}})
+        """
+    done = run(tmp_path, program.format(folder=str(tmp_path / "first")))
+    assert done.returncode == 0, done.stderr
+    text = b"".join(file.read_bytes() for file in (tmp_path / "first").glob("events*"))
+    assert all(name in text for name in (b"loss", b"weights", b"image"))
+    late = textwrap.dedent(program.format(folder=str(tmp_path / "second")))
+    command = [sys.executable, "-c", late, "late"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_import_of_an_absent_name_says_why(tmp_path: Path) -> None:
     done = run(tmp_path, "from torch.linalg import ldl_solve")
     assert done.returncode == 1

@@ -64,7 +64,7 @@ def test_the_default_dtype_is_not_written() -> None:
 
 def test_a_number_is_formatted_and_nothing_else_is() -> None:
     assert f"{cf.tensor(3.14159):.2f} {cf.tensor(7):03d} {cf.tensor(2)}" == "3.14 007 2"
-    assert "loss {}".format(cf.tensor(1.0, requires_grad=True)) == "loss 1.0"
+    assert f"loss {cf.tensor(1.0, requires_grad=True)}" == "loss 1.0"
     assert f"{cf.ones(1)} {cf.nn.Parameter(cf.tensor(1.0))}" == (
         "tensor([1.]) " + repr(cf.nn.Parameter(cf.tensor(1.0)))
     )
