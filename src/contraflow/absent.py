@@ -26,7 +26,12 @@ ABSENT = (
         "there are no complex numbers here.",
         "Keep real and imaginary parts in a last dim of size two.",
         "*complex* *view_as_real* *cdouble *cfloat *chalf polar *imag Tensor.to_complex "
-        "dtype.to_complex *Complex* Tensor.conj_physical_ conj_physical_ eig Tensor.eig",
+        "dtype.to_complex *Complex* Tensor.conj_physical_ conj_physical_",
+    ),
+    AbsentNames(
+        "the eigenvalues of general matrices are complex, and there are no complex numbers here.",
+        "Use linalg.eigh for symmetric matrices.",
+        "linalg.eig linalg.eigvals eig Tensor.eig",
     ),
     AbsentNames(
         "there are no Fourier transforms here.",
@@ -157,7 +162,8 @@ ABSENT = (
         "Write it with ops, or ask for it.",
         "special.* *histogram* *lu *lu_* linalg.ldl_* linalg.*_ex "
         "*lobpcg nonzero_static Tensor.nonzero_static segment_reduce "
-        "nn.utils.prune nn.utils.prune.* nn.attention.bias.* nn.attention.flex_attention.* Tensor.map2_ "
+        "nn.utils.prune nn.utils.prune.* nn.attention.bias.* nn.attention.flex_attention.* "
+        "Tensor.map2_ "
         "utils.checkpoint.* autograd.graph.* autograd.profiler.* profiler.* "
         "utils.data.*DataPipe utils.data.DataChunk testing.make_tensor Tensor.new_empty_strided",
     ),

@@ -215,6 +215,11 @@ def test_paths_lead_to_the_same_things() -> None:
 
 def test_variables_and_batched_gradients() -> None:
     x = cf.autograd.Variable(cf.ones(3), requires_grad=True)
+    assert isinstance(x, cf.autograd.Variable)
+    assert issubclass(cf.nn.Parameter, cf.autograd.Variable)
+    assert not isinstance(x.numpy, cf.autograd.Variable)
+    assert x.real is x
+    assert not hasattr(x, "imag")
     y = x * cf.arange(3.0)
     (rows,) = cf.autograd.grad(y, x, cf.eye(3), is_grads_batched=True)
     assert_close(rows, np.diag([0.0, 1.0, 2.0]).astype(np.float32))

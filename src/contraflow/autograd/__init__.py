@@ -151,15 +151,30 @@ def _batched(
     return tuple(None if row[0] is None else stack(row) for row in zip(*rows))
 
 
-def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
-    """The tensor, which PyTorch's variables have become: detached, and requiring grad if asked.
+class _TensorsAreInstances(type):
+    """The type of a class whose instances are the tensors."""
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, Tensor)
+
+
+class Variable(metaclass=_TensorsAreInstances):
+    """Tensors, which PyTorch's variables have become: detached, and requiring grad if asked.
 
     >>> import contraflow as cf
-    >>> Variable(cf.ones(2), requires_grad=True)
+    >>> x = Variable(cf.ones(2), requires_grad=True)
+    >>> x
     tensor([1., 1.], requires_grad=True)
+    >>> isinstance(x, Variable)
+    True
     """
-    made = data.detach()
-    return made.requires_grad_() if requires_grad else made
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Tensor:  # type: ignore[misc]
+        made = data.detach()
+        return made.requires_grad_() if requires_grad else made
 
 
 def gradients(

@@ -212,6 +212,11 @@ class Tensor(TensorElements):
         return self.mT
 
     @property
+    def real(self) -> Tensor:
+        """The tensor itself: numbers are real."""
+        return self
+
+    @property
     def H(self) -> Tensor:
         """A matrix transposed, and conjugated, which real numbers are."""
         if self.ndim not in (0, 2):
@@ -474,6 +479,11 @@ class Tensor(TensorElements):
             t = base
             for op, params in self.view_ops:
                 t = apply(op, (t,), params)
+        if t.layout.shape != self.layout.shape or t.layout.strides != self.layout.strides:
+            raise GradientError(
+                f"{describe(self)} is a view of a tensor whose shape was changed in place, and "
+                f"which was written since. Make the view after that, or clone it before."
+            )
         self._stand_at(t)
         self._edits = base._edits
 
