@@ -179,7 +179,7 @@ def test_names_that_transformers_and_torch_geometric_need(tmp_path: Path) -> Non
         from torch.optim.lr_scheduler import _LRScheduler
         from torch.optim.optimizer import Optimizer, required
         from torch.utils.data.dataloader import _BaseDataLoaderIter
-        assert str(torch.float64) == "torch.float64" and f"{torch.float64}" == "float64"
+        assert str(torch.float64) == "torch.float64" and f"{torch.float64}" == "torch.float64"
         assert torch.finfo(torch.float8_e4m3fn).max == 448.0 and torch.finfo().bits == 32
         assert torch.device("meta") != torch.ones(1).device
         assert torch.ones(1).layout == torch.strided and not torch.ones(1).layout != torch.strided
@@ -199,6 +199,27 @@ def test_names_that_transformers_and_torch_geometric_need(tmp_path: Path) -> Non
         """,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_dtype_is_spelt_as_pytorch_spells_it(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+
+        x = torch.ones(1, dtype=torch.float16)
+        print(str(x.dtype), f"{x.dtype}", repr(x.dtype), [x.dtype], x)
+        try:
+            x @ torch.ones(2)
+        except ValueError as error:
+            print(error)
+        """,
+    )
+    first, second = done.stdout.splitlines()
+    spelt = "torch.float16"
+    assert first == f"{spelt} {spelt} {spelt} [{spelt}] tensor([1.], dtype={spelt})"
+    assert second.startswith("matmul: ")
+    assert " float16[1, 1] by float32[2, 1]" in second
 
 
 def test_the_dtypes_are_contraflows_again_after_it() -> None:

@@ -139,3 +139,8 @@ def _joined(text: str) -> str:
     """Our name is longer than PyTorch's, so lines may break before other suffixes."""
     text = text.replace("torch.", "contraflow.")
     return re.sub(r",\s+(dtype|requires_grad)", r", \1", text)
+
+
+def test_a_dtype_has_one_spelling_in_texts() -> None:
+    x = cf.ones(1, dtype=cf.float16).dtype
+    assert (str(x), f"{x}", repr(x)) == ("float16", "float16", "contraflow.float16")
