@@ -41,6 +41,7 @@ VERSION = "2.13.0+contraflow"
 # Paths of PyTorch that packages import from, and where the same is here.
 PRIVATE_PATHS = {
     "_custom_ops": "library", "_dynamo": "compiler", "_dynamo.utils": "compiler",
+    "_inductor": "compiler",
     "_dynamo._trace_wrapped_higher_order_op": "compiler",
     "_subclasses": "compiler", "_subclasses.fake_tensor": "compiler",
     "fx.experimental": "compiler", "fx.experimental.proxy_tensor": "compiler",
@@ -491,7 +492,11 @@ def main(arguments: list[str]) -> int:
         print(__doc__)
         return 0 if arguments else 2
     if arguments[0] == "--check":
-        return int(check(arguments[1:]) > 0)
+        try:
+            return int(check(arguments[1:]) > 0)
+        except (OSError, SyntaxError, UnicodeDecodeError) as error:
+            print(f"--check: {error}", file=sys.stderr)
+            return 2
     install()
     sys.excepthook = _show_without_runner
     sys.argv[:] = arguments

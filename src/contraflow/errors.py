@@ -174,6 +174,20 @@ def host_only(op: str, line: object = None) -> DeviceError:
     )
 
 
+class MismatchError(ValueError, RuntimeError):
+    """Shapes that do not fit one another, or a state dict that does not fit its module.
+
+    It is a RuntimeError as well, which PyTorch raises there.
+
+    >>> import contraflow as cf
+    >>> try:
+    ...     cf.ones(2) + cf.ones(3)
+    ... except RuntimeError as error:
+    ...     print(error)
+    add: shapes [2] and [3] do not broadcast: sizes 2 and 3 differ at dim -1.
+    """
+
+
 class AbsentByChoice(AttributeError, NotImplementedError):
     """PyTorch has something of this name, which is absent here by choice; `hasattr` is False."""
 
@@ -254,8 +268,11 @@ def retold(
     the caller to raise: a frame that raised an error it holds would be a cycle with it.
     """
     raw = getattr(error, "retold", error)
+    inside = _raised_inside(error.__traceback__)
+    if inside and any(map(is_pytorchs, (*args, *(kwargs or {}).values()))):
+        return TypeError(f"{name}: {PYTORCHS_TENSOR}")
     said = str(error.args[0]) if error.args else ""  # what str(KeyError) puts into quotes
-    if (raw is error and re.match(_OURS, said)) or not _raised_inside(error.__traceback__):
+    if (raw is error and re.match(_OURS, said)) or not inside:
         return error
     told = next(told for kind, told in TRANSLATED.items() if isinstance(raw, kind))
     if isinstance(raw, OutOfRange):
@@ -292,12 +309,25 @@ def plain_number(x: Any) -> Any:
     """Python's number in place of a scalar of NumPy's, in sequences too; others as they are."""
     if isinstance(x, np.generic):
         kind = x.dtype.kind
-        return float(x) if kind == "f" else x.item() if kind in "biu" else x  # type: ignore[arg-type]
+        return float(x) if kind == "f" else x.item() if kind in "biu" else x
     if type(x) in (tuple, list):
         inner = [plain_number(part) for part in x]
         if not all(map(is_, x, inner)):
             return type(x)(inner)
     return x
+
+
+def is_pytorchs(x: Any) -> bool:
+    """Whether something is a tensor of PyTorch itself, which ops do not take, or has one in it."""
+    if isinstance(x, (list, tuple)):
+        return any(map(is_pytorchs, x))
+    return type(x).__name__ in ("Tensor", "Parameter") and type(x).__module__.startswith("torch")
+
+
+PYTORCHS_TENSOR = (
+    "a PyTorch tensor is not one of contraflow's. Use contraflow.from_dlpack(x), which shares its "
+    "memory, or contraflow.from_numpy(x.numpy())."
+)
 
 
 def hide_frames(error: Exception) -> None:

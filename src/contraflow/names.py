@@ -68,7 +68,7 @@ def _told(
 
 
 def meant(path: str) -> str:
-    """What was meant by a path of PyTorch's that neither it nor contraflow has, as a sentence."""
+    """A sentence about the name that was meant by a path which nobody has; empty without one."""
     owner, _, name = path.rpartition(".")
     module = f"contraflow.{owner}".removesuffix(".")
     try:

@@ -222,7 +222,7 @@ def memory_reserved(device: GpuLike = None) -> int:
 
 
 def memory_stats(device: GpuLike = None) -> OrderedDict[str, int]:
-    """What the memory functions give, under PyTorch's keys; empty without a GPU.
+    """The results of the memory functions under PyTorch's keys; empty without a GPU.
 
     >>> import contraflow as cf
     >>> bool(cf.cuda.memory_stats()) == cf.cuda.is_available()

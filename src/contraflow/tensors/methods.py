@@ -9,7 +9,14 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, describe, describe_there, plain_number
+from contraflow.errors import (
+    PYTORCHS_TENSOR,
+    DeviceError,
+    describe,
+    describe_there,
+    is_pytorchs,
+    plain_number,
+)
 from contraflow.operation import core
 from contraflow.operation.context import apply, state
 from contraflow.operation.op import REGISTRY, Op
@@ -149,6 +156,8 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
     def binary(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             if not isinstance(other, (np.ndarray, np.generic)):
+                if is_pytorchs(other):
+                    raise TypeError(f"{op.name}: {PYTORCHS_TENSOR}")
                 return NotImplemented
             other = _operand(other, self)
         operands = (other, self) if reflected else (self, other)

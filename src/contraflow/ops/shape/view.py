@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.errors import DeviceError, GradientError, MismatchError, describe
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import assigning, composite, view
 from contraflow.operation.op import Op
@@ -128,7 +128,7 @@ def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
         if known and total % known == 0:
             shape = tuple([total // known if n == -1 else n for n in shape])
     if unknown > 1 or numel(shape) != total or min(shape, default=0) < 0:
-        raise ValueError(
+        raise MismatchError(
             f"{name}: cannot make {list(shape)} of {describe(x)}, which has {total} elements."
         )
     return shape
@@ -190,7 +190,7 @@ def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     wanted = tuple([own[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)])
     fits = lead >= 0 and all(n in (1, m) for n, m in zip(own, wanted[lead:]))
     if not fits or min(wanted, default=0) < 0:
-        raise ValueError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
+        raise MismatchError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
     return apply(expand, (x,), {"shape": wanted})
 
 
