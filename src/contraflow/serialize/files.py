@@ -171,8 +171,8 @@ def _read(name: str, file: BinaryIO, located: Locator, mmap: bool) -> Any:
                 tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
         return unpack(header.structure, tensors) if header.is_ours else tensors
     except Damaged as error:
-        # A pickle begins with its protocol, a header with its length, less than 2**32.
-        if start[:1] == b"\x80" and start[1] <= 5 and any(start[4:]):
+        # A pickle begins with its protocol and a frame. As lengths of headers these are 10 MB.
+        if start[:3] in (b"\x80\x04\x95", b"\x80\x05\x95"):
             raise ValueError(
                 f"load: {name} is not one of PyTorch's files, but a pickle. Read it with pickle, "
                 f"which runs what it says."
