@@ -123,7 +123,20 @@ def getter(module: str, *later: str) -> Callable[[str], object]:
             return import_module(f"{module}.{name}")
         raise missing(module, name)
 
+    vars(sys.modules[module]).setdefault("__dir__", listing(module, *later))
     return __getattr__
+
+
+def listing(module: str, *later: str) -> Callable[[], list[str]]:
+    """A module's `__dir__`: the names in its `__all__`, if it has one, without what it imports."""
+
+    def __dir__() -> list[str]:
+        found = vars(sys.modules[module])
+        private = [name for name in found if name.startswith("_")]
+        public = found.get("__all__") or [name for name in found if not name.startswith("_")]
+        return sorted({*private, *public, *later})
+
+    return __dir__
 
 
 def without_objects(name: str, what: str) -> type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import tarfile
@@ -134,6 +135,15 @@ def test_names_with_underscores_are_refused_without_a_search() -> None:
     ):
         cf.__wrapped__  # noqa: B018
     assert not hasattr(cf.ones(2), "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize("place", ["linalg", "autograd", "func", "cuda", "nn.init", "nn.utils.rnn"])
+def test_dir_lists_no_internals(place: str) -> None:
+    module = functools.reduce(getattr, place.split("."), cf)
+    listed = [name for name in dir(module) if not name.startswith("_")]
+    assert {"Any", "NamedTuple", "Tensor", "describe", "getter", "public"}.isdisjoint(listed)
+    assert not [name for name in listed if not hasattr(module, name)]
+    assert "__name__" in dir(module)
 
 
 def test_dir_lists_every_op_and_each_name_in_it_is_there() -> None:

@@ -20,7 +20,7 @@ from contraflow.autograd.modes import (
 from contraflow.autograd.store import Gradients
 from contraflow.errors import brief, describe
 from contraflow.graph import engine, parallel
-from contraflow.names import missing
+from contraflow.names import listing, missing
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
@@ -222,6 +222,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"contraflow.autograd.{_LATER[name]}"), name)
     raise missing("contraflow.autograd", name)
 
+
+__dir__ = listing(__name__, *_LATER_MODULES, *_LATER)
 
 __all__ = [
     "Function",

@@ -13,7 +13,7 @@ from contraflow.devices.cuda.events import CudaStream as Stream
 from contraflow.devices.cuda.events import GpuLike, opened
 from contraflow.dtypes import TENSOR_NAMES
 from contraflow.errors import DeviceError, OutOfMemoryError
-from contraflow.names import getter, without_objects
+from contraflow.names import getter, listing, without_objects
 from contraflow.tensors.generator import default_generator
 from contraflow.tensors.generator import manual_seed as _manual_seed
 
@@ -252,6 +252,9 @@ def empty_cache(device: GpuLike = None) -> None:
     found = opened("empty_cache", device)
     with found.lock:
         found.memory.release()
+
+
+__dir__ = listing(__name__)
 
 
 def __getattr__(name: str) -> Any:
