@@ -108,6 +108,8 @@ class TorchModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in ABSENT_DTYPES:
             return AbsentDtype(name)
+        if name in ("_dynamo", "_inductor"):  # which programs set options of without an import
+            return importlib.import_module(f"torch.{name}")
         try:
             found = getattr(contraflow, name)
         except AttributeError as error:
