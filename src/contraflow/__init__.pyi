@@ -41,6 +41,7 @@ from contraflow.errors import CaptureError as CaptureError
 from contraflow.errors import DeviceError as DeviceError
 from contraflow.errors import GradientError as GradientError
 from contraflow.errors import GradientShapeError as GradientShapeError
+from contraflow.errors import MismatchError as MismatchError
 from contraflow.errors import NotScalarError as NotScalarError
 from contraflow.errors import OutOfMemoryError as OutOfMemoryError
 from contraflow.errors import OverwrittenError as OverwrittenError

@@ -1,12 +1,15 @@
 """PyTorch's public names that are absent here, with the reason and the remedy; and remarks on some.
 
-Names are PyTorch's without `torch.` before them; a `*` stands for any letters. `docs/names.md` is
-the table of all names, made from this one, and a test holds that each name is there or listed here.
+Names are PyTorch's without `torch.` before them; a `*` stands for any letters of a name that
+PyTorch has: `absent_names.txt` lists those that are absent. `docs/names.md` is the table of all
+names, made from this one, and a test holds that each name is there or listed here.
 """
 
 from __future__ import annotations
 
+import functools
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -23,7 +26,12 @@ ABSENT = (
         "there are no complex numbers here.",
         "Keep real and imaginary parts in a last dim of size two.",
         "*complex* *view_as_real* *cdouble *cfloat *chalf polar *imag Tensor.to_complex "
-        "dtype.to_complex *Complex* Tensor.conj_physical_ conj_physical_ eig Tensor.eig",
+        "dtype.to_complex *Complex* Tensor.conj_physical_ conj_physical_",
+    ),
+    AbsentNames(
+        "the eigenvalues of general matrices are complex, and there are no complex numbers here.",
+        "Use linalg.eigh for symmetric matrices.",
+        "linalg.eig linalg.eigvals eig Tensor.eig",
     ),
     AbsentNames(
         "there are no Fourier transforms here.",
@@ -133,19 +141,29 @@ ABSENT = (
         "PyTorch has removed or deprecated it.",
         "Use contraflow.linalg (qr, svd, eigh, lstsq, solve, solve_triangular).",
         "symeig Tensor.symeig Tensor.solve Tensor.lstsq Tensor.qr Tensor.svd "
-        "Tensor.triangular_solve geqrf Tensor.geqrf *orgqr *ormqr Tensor.eig Tensor.reinforce "
-        "Tensor.resize Tensor.resize_as Tensor.volatile nn.Container nn.NLLLoss2d "
-        "nn.utils.clip_grad_norm nn.CrossMapLRN2d testing.assert_allclose autograd.variable "
-        "nn.modules.Container nn.modules.NLLLoss2d nn.modules.CrossMapLRN2d "
-        "nn.Module.register_backward_hook "
-        "autograd.function.InplaceFunction",
+        "Tensor.triangular_solve geqrf Tensor.geqrf *orgqr *ormqr Tensor.eig",
+    ),
+    AbsentNames(
+        "PyTorch has removed or deprecated it.",
+        "NLLLoss takes images as well.",
+        "nn.NLLLoss2d nn.modules.NLLLoss2d",
+    ),
+    AbsentNames(
+        "PyTorch has removed or deprecated it.",
+        "Use what took its place: Sequential, LocalResponseNorm, clip_grad_norm_, assert_close, "
+        "register_full_backward_hook, autograd.Function, tensors.",
+        "nn.Container nn.modules.Container nn.CrossMapLRN2d nn.modules.CrossMapLRN2d "
+        "nn.utils.clip_grad_norm testing.assert_allclose nn.Module.register_backward_hook "
+        "autograd.function.InplaceFunction autograd.variable Tensor.reinforce Tensor.resize "
+        "Tensor.resize_as Tensor.volatile",
     ),
     AbsentNames(
         "it is not there yet.",
         "Write it with ops, or ask for it.",
         "special.* *histogram* *lu *lu_* linalg.ldl_* linalg.*_ex "
         "*lobpcg nonzero_static Tensor.nonzero_static segment_reduce "
-        "nn.utils.prune.* nn.attention.bias.* nn.attention.flex_attention.* Tensor.map2_ "
+        "nn.utils.prune nn.utils.prune.* nn.attention.bias.* nn.attention.flex_attention.* "
+        "Tensor.map2_ "
         "utils.checkpoint.* autograd.graph.* autograd.profiler.* profiler.* "
         "utils.data.*DataPipe utils.data.DataChunk testing.make_tensor Tensor.new_empty_strided",
     ),
@@ -217,11 +235,26 @@ REMARKS = {
 }
 
 
-def find(path: str) -> tuple[AbsentNames | None, bool]:
-    """Why a name of PyTorch's is absent, None for one that is not known; and whether it is listed,
-    not all of its module."""
+def find(path: str) -> AbsentNames | None:
+    """Why a name of PyTorch's is absent; None for one that PyTorch does not have either."""
+    absent = match(path)
+    if absent is None or path in absent.names.split() or path in names_of_pytorch():
+        return absent
+    return None
+
+
+def match(path: str) -> AbsentNames | None:
+    """Why a name would be absent if PyTorch had it."""
     for absent in ABSENT:
-        for pattern in absent.names.split():
-            if fnmatchcase(path, pattern):
-                return absent, not pattern.endswith(".*")
-    return None, False
+        if any(fnmatchcase(path, pattern) for pattern in absent.names.split()):
+            return absent
+    return None
+
+
+@functools.cache
+def names_of_pytorch() -> frozenset[str]:
+    """The names of PyTorch's, modules among them, that are absent; `make names` lists them."""
+    return frozenset(LIST.read_text(encoding="utf-8").split())
+
+
+LIST = Path(__file__).with_name("absent_names.txt")

@@ -6,7 +6,8 @@
 `import contraflow.as_torch` at the beginning of a program does the same for what follows. It must
 come before the first `import torch`. The module `torch` shows the names of contraflow, with a
 version that programs take for PyTorch's; a name that is absent is refused with the file and the
-line that asked for it. Packages that know PyTorch (einops) then work with contraflow's tensors.
+line that asked for it. Packages that know PyTorch (einops, safetensors, tensorboardX) then work
+with contraflow's tensors.
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ from contraflow import library, shapes
 from contraflow.absent import find
 from contraflow.dtypes import DType
 from contraflow.errors import AbsentByChoice, counted
-from contraflow.names import OF_TENSORS
+from contraflow.names import OF_TENSORS, meant
+from contraflow.tensors.tensor import Tensor
 
 VERSION = "2.13.0+contraflow"
 # Paths of PyTorch that packages import from, and where the same is here.
 PRIVATE_PATHS = {
     "_custom_ops": "library", "_dynamo": "compiler", "_dynamo.utils": "compiler",
+    "_inductor": "compiler",
     "_dynamo._trace_wrapped_higher_order_op": "compiler",
     "_subclasses": "compiler", "_subclasses.fake_tensor": "compiler",
     "fx.experimental": "compiler", "fx.experimental.proxy_tensor": "compiler",
     "autograd.profiler": "profiler", "jit.annotations": "jit",
 }  # fmt: skip
+_ARRAYS_OF_TENSORBOARD = "tensorboardX.x2num"
 _INSIDE = os.path.dirname(__file__) + os.sep
 
 
@@ -104,6 +108,8 @@ class TorchModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in ABSENT_DTYPES:
             return AbsentDtype(name)
+        if name in ("_dynamo", "_inductor"):  # which programs set options of without an import
+            return importlib.import_module(f"torch.{name}")
         try:
             found = getattr(contraflow, name)
         except AttributeError as error:
@@ -137,6 +143,36 @@ class _Existing(importlib.abc.Loader):
         module.__spec__ = self._spec  # which the import has exchanged
 
 
+class _TaughtLoader(importlib.abc.Loader):
+    """The loader of the module of tensorboardX that makes arrays: it takes tensors then."""
+
+    def __init__(self, loader: importlib.abc.Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        _teach_tensorboard()
+
+
+def _teach_tensorboard() -> None:
+    """Let tensorboardX, which knows PyTorch's tensors by the name of their module, take ours."""
+    old = getattr(sys.modules.get(_ARRAYS_OF_TENSORBOARD), "make_np", None)
+    if old is None or hasattr(old, "taught"):
+        return
+
+    def make_np(x: Any) -> np.ndarray:
+        taken: np.ndarray = old(x.detach().cpu().numpy() if isinstance(x, Tensor) else x)
+        return taken
+
+    make_np.taught = True  # type: ignore[attr-defined]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tensorboardX") and getattr(module, "make_np", None) is old:
+            module.make_np = make_np  # type: ignore[attr-defined]
+
+
 class TorchFinder(importlib.abc.MetaPathFinder):
     """Finds `torch` and what is below it: the modules of contraflow at the same paths."""
 
@@ -146,6 +182,11 @@ class TorchFinder(importlib.abc.MetaPathFinder):
         """The module of contraflow that a name of PyTorch's stands for; None for other names."""
         if fullname == "torch":
             return importlib.machinery.ModuleSpec(fullname, _Existing(_torch()), is_package=True)
+        if fullname == _ARRAYS_OF_TENSORBOARD:
+            spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _TaughtLoader(spec.loader)
+            return spec
         if not fullname.startswith("torch."):
             return None
         path = fullname.removeprefix("torch.")
@@ -181,7 +222,7 @@ class AbsentFinder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """A Fourier transform; another name that is absent by choice is an error that says why."""
         package, _, name = fullname.partition(".")
-        if package != "contraflow" or find(name)[0] is None:
+        if package != "contraflow" or (find(name) is None and not meant(name)):
             return None
         if name.startswith("fft."):
             return importlib.machinery.ModuleSpec(fullname, _Existing(RefusedFunction(fullname)))
@@ -193,8 +234,10 @@ def _refusal(fullname: str) -> str:
 
 
 def _why_absent(path: str) -> str:
-    absent, _ = find(path)
-    return "it is not there." if absent is None else f"{absent.reason} {absent.remedy}"
+    absent = find(path)
+    if absent is None:
+        return f"it is not there. {meant(path)}".strip()
+    return f"{absent.reason} {absent.remedy}"
 
 
 @dataclass(frozen=True)
@@ -290,6 +333,7 @@ def install() -> None:
     if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
         DType.prefix = "torch."
         shapes.behave_as_pytorchs(True)
+        _teach_tensorboard()
         sys.meta_path.insert(0, TorchFinder())
         sys.meta_path.append(AbsentFinder())
 
@@ -450,7 +494,11 @@ def main(arguments: list[str]) -> int:
         print(__doc__)
         return 0 if arguments else 2
     if arguments[0] == "--check":
-        return int(check(arguments[1:]) > 0)
+        try:
+            return int(check(arguments[1:]) > 0)
+        except (OSError, SyntaxError, UnicodeDecodeError) as error:
+            print(f"--check: {error}", file=sys.stderr)
+            return 2
     install()
     sys.excepthook = _show_without_runner
     sys.argv[:] = arguments

@@ -7,6 +7,8 @@ outrank 0-d tensors, and those outrank Python numbers of the same category.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 from contraflow import threads
 
 BOOL, INT, FLOAT = 0, 1, 2
+_INSIDE = os.path.dirname(__file__) + os.sep
 
 
 class DType:
@@ -69,10 +72,11 @@ class DType:
         return self.prefix + self.name
 
     def __format__(self, spec: str) -> str:
-        return format(self.name, spec)  # in messages
+        inside = not self.prefix or sys._getframe(1).f_code.co_filename.startswith(_INSIDE)
+        return format(self.name if inside else str(self), spec)  # messages have no prefix
 
     def __repr__(self) -> str:
-        return f"contraflow.{self.name}"
+        return f"{self.prefix or 'contraflow.'}{self.name}"
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return by_name, (self.name,)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -173,6 +174,20 @@ def host_only(op: str, line: object = None) -> DeviceError:
     )
 
 
+class MismatchError(ValueError, RuntimeError):
+    """Shapes that do not fit one another, or a state dict that does not fit its module.
+
+    It is a RuntimeError as well, which PyTorch raises there.
+
+    >>> import contraflow as cf
+    >>> try:
+    ...     cf.ones(2) + cf.ones(3)
+    ... except RuntimeError as error:
+    ...     print(error)
+    add: shapes [2] and [3] do not broadcast: sizes 2 and 3 differ at dim -1.
+    """
+
+
 class AbsentByChoice(AttributeError, NotImplementedError):
     """PyTorch has something of this name, which is absent here by choice; `hasattr` is False."""
 
@@ -253,8 +268,11 @@ def retold(
     the caller to raise: a frame that raised an error it holds would be a cycle with it.
     """
     raw = getattr(error, "retold", error)
+    inside = _raised_inside(error.__traceback__)
+    if inside and any(map(is_pytorchs, (*args, *(kwargs or {}).values()))):
+        return TypeError(f"{name}: {PYTORCHS_TENSOR}")
     said = str(error.args[0]) if error.args else ""  # what str(KeyError) puts into quotes
-    if (raw is error and re.match(_OURS, said)) or not _raised_inside(error.__traceback__):
+    if (raw is error and re.match(_OURS, said)) or not inside:
         return error
     told = next(told for kind, told in TRANSLATED.items() if isinstance(raw, kind))
     if isinstance(raw, OutOfRange):
@@ -270,6 +288,46 @@ def retold(
     new.retold = raw  # type: ignore[attr-defined]
     new.__cause__ = raw
     return new
+
+
+def with_plain_numbers(
+    error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments of a call that failed with Python's numbers in place of NumPy's scalars.
+
+    None where there are none, or where a function of the user's raised the error. The callers try
+    again with them, so that calls without such scalars never look for any.
+    """
+    if not _raised_inside(error.__traceback__):
+        return None
+    plain = tuple(map(plain_number, args)), {k: plain_number(x) for k, x in kwargs.items()}
+    same = all(map(is_, args, plain[0])) and all(map(is_, kwargs.values(), plain[1].values()))
+    return None if same else plain
+
+
+def plain_number(x: Any) -> Any:
+    """Python's number in place of a scalar of NumPy's, in sequences too; others as they are."""
+    if isinstance(x, np.generic):
+        kind = x.dtype.kind
+        return float(x) if kind == "f" else x.item() if kind in "biu" else x
+    if type(x) in (tuple, list):
+        inner = [plain_number(part) for part in x]
+        if not all(map(is_, x, inner)):
+            return type(x)(inner)
+    return x
+
+
+def is_pytorchs(x: Any) -> bool:
+    """Whether something is a tensor of PyTorch itself, which ops do not take, or has one in it."""
+    if isinstance(x, (list, tuple)):
+        return any(map(is_pytorchs, x))
+    return type(x).__name__ in ("Tensor", "Parameter") and type(x).__module__.startswith("torch")
+
+
+PYTORCHS_TENSOR = (
+    "a PyTorch tensor is not one of contraflow's. Use contraflow.from_dlpack(x), which shares its "
+    "memory, or contraflow.from_numpy(x.numpy())."
+)
 
 
 def hide_frames(error: Exception) -> None:

@@ -652,4 +652,21 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     return root
 
 
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "hvp",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
+
 globals()["__getattr__"] = getter(__name__)

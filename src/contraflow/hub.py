@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 from contraflow import config
 from contraflow.names import getter
-from contraflow.serialize import load
+from contraflow.serialize import load as _load
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the beginning of a file's hash, in its name
 _folder: str | None = None
@@ -74,7 +74,7 @@ def load_state_dict_from_url(
     if not os.path.exists(file):
         found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, file, found[1] if found else None, progress)
-    return load(file, map_location=map_location)
+    return _load(file, map_location=map_location)
 
 
 __all__ = ["HASH_REGEX", "download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]

@@ -3,7 +3,7 @@
 Nearly every function is an op, declared in `ops/linalg`.
 """
 
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from contraflow.errors import describe
 from contraflow.names import getter
@@ -224,22 +224,6 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Te
     return out
 
 
-def eig(A: Any) -> NoReturn:
-    """Not there: the eigenvalues of a general matrix are complex.
-
-    >>> import contraflow as cf
-    >>> cf.linalg.eig(cf.ones(2, 2))
-    Traceback (most recent call last):
-    NotImplementedError: linalg.eig: ... Use linalg.eigh for symmetric matrices.
-    """
-    raise NotImplementedError(
-        "linalg.eig: eigenvalues of general matrices are complex, and contraflow has no complex "
-        "numbers (docs/differences.md). Use linalg.eigh for symmetric matrices."
-    )
-
-
-eigvals = eig
-
 __all__ = [
     "LinAlgError",
     "cholesky",
@@ -248,9 +232,7 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
-    "eig",
     "eigh",
-    "eigvals",
     "eigvalsh",
     "householder_product",
     "inv",

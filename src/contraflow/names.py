@@ -61,22 +61,36 @@ def _told(
     start: str, path: str, name: str, names: Iterable[str], places: Iterable[str]
 ) -> AttributeError:
     """The error: that a name is absent by choice, where it is, or what it is like."""
-    absent, by_name = import_module("contraflow.absent").find(path)
-    if absent is not None and not by_name and _close(name, names):
-        absent = None  # one of a whole module that is absent, and rather a misspelt one
+    absent = import_module("contraflow.absent").find(path)
     if absent is not None:
         return AbsentByChoice(f"{path}: {absent.reason} {absent.remedy} See docs/names.md.")
+    return AttributeError(f"{start}.{_meant(name, names, places)}")
+
+
+def meant(path: str) -> str:
+    """A sentence about the name that was meant by a path which nobody has; empty without one."""
+    owner, _, name = path.rpartition(".")
+    module = f"contraflow.{owner}".removesuffix(".")
+    try:
+        names = _names(module)
+    except ImportError:
+        return ""
+    return _meant(name, names, [place for place in _PLACES if place != module]).strip()
+
+
+def _meant(name: str, names: Iterable[str], places: Iterable[str]) -> str:
+    names = list(names)
     for place in places:
         if name in _names(place):
-            return AttributeError(f"{start}. It is {place}.{name}.")
+            return f" It is {place}.{name}."
     close = _close(name, names)
     if close:
-        return AttributeError(f"{start}. Did you mean {close!r}?")
+        return f" Did you mean {close!r}?"
     for place in places:
-        close = _close(name, _names(place))
+        close = _close(name, _names(place), 0.8)
         if close:
-            return AttributeError(f"{start}. Did you mean {place}.{close}?")
-    return AttributeError(f"{start}.")
+            return f" Did you mean {place}.{close}?"
+    return ""
 
 
 def _names(module: str) -> list[str]:
@@ -84,11 +98,20 @@ def _names(module: str) -> list[str]:
     return [name for name in dir(found) if not name.startswith("_")]
 
 
-def _close(name: str, names: Iterable[str]) -> str | None:
-    """The name that was meant, if one is alike; letters in another order are."""
-    near = import_module("difflib").get_close_matches(name, names, n=3, cutoff=0.75)
-    same = [n for n in near if n.lower() == name.lower() or sorted(n) == sorted(name)]
-    return next(iter([*same, *near]), None)
+def _close(name: str, names: Iterable[str], cutoff: float = 0.75) -> str | None:
+    """The name that was meant, if one is alike; letters in another order are.
+
+    One that differs in capitals and underscores alone comes first.
+    """
+    names = list(names)
+    plain = [n for n in names if _plain(n) == _plain(name)]
+    near = import_module("difflib").get_close_matches(name, names, n=3, cutoff=cutoff)
+    turned = [n for n in near if sorted(n) == sorted(name)]
+    return next(iter([*plain, *turned, *near]), None)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def getter(module: str, *later: str) -> Callable[[str], object]:
@@ -100,7 +123,20 @@ def getter(module: str, *later: str) -> Callable[[str], object]:
             return import_module(f"{module}.{name}")
         raise missing(module, name)
 
+    vars(sys.modules[module]).setdefault("__dir__", listing(module, *later))
     return __getattr__
+
+
+def listing(module: str, *later: str) -> Callable[[], list[str]]:
+    """A module's `__dir__`: the names in its `__all__`, if it has one, without what it imports."""
+
+    def __dir__() -> list[str]:
+        found = vars(sys.modules[module])
+        private = [name for name in found if name.startswith("_")]
+        public = found.get("__all__") or [name for name in found if not name.startswith("_")]
+        return sorted({*private, *public, *later})
+
+    return __dir__
 
 
 def without_objects(name: str, what: str) -> type:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import index
 from typing import Any, NamedTuple
 
-from contraflow.errors import brief
+from contraflow.errors import MismatchError, brief
 
 # Labels of dims, as einsum has them. Importing `string`, which has them too, takes a while.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -224,7 +224,7 @@ def broadcast_shapes(op: str, shapes: Sequence[Shape]) -> Shape:
         distinct = {n for n in sizes if n != 1}
         if len(distinct) > 1:
             listed = " and ".join(str(list(s)) for s in shapes)
-            raise ValueError(
+            raise MismatchError(
                 f"{op}: shapes {listed} do not broadcast: "
                 f"sizes {' and '.join(map(str, sorted(distinct)))} differ at dim {dim - rank}."
             )

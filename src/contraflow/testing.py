@@ -5,7 +5,7 @@ Tolerances come from the dtype alone, and only from `dtypes.TOLERANCES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,8 @@ def assert_close(
     Small is `atol + rtol * |expected|`, from the looser dtype of the two unless given. NaN equals
     NaN and devices may differ, unless told otherwise; PyTorch's defaults are the opposite. Two
     tensors must have the same dtype unless told otherwise; with an array or a number only values
-    count. `msg` replaces the text of the error, or is a function of it.
+    count. Lists, tuples and dicts are compared member by member. `msg` replaces the text of the
+    error, or is a function of it.
 
     >>> import contraflow as cf
     >>> assert_close(cf.tensor([1.0, 2.0]), cf.tensor([1.0, 2.5]))
@@ -64,6 +65,19 @@ def assert_close(
     AssertionError: assert_close: 1 of 2 elements of float32[2] differ, the most at (1,): 2.0 is \
 not 2.5; the difference 0.5 exceeds 1e-05 + 2e-06 * |expected|.
     """
+    pairs = _pairs(actual, expected)
+    if pairs is not None:
+        for name, a, b in pairs:
+            try:
+                assert_close(
+                    a, b, rtol, atol, equal_nan=equal_nan, check_dtype=check_dtype,
+                    check_device=check_device, msg=msg,
+                )  # fmt: skip
+            except AssertionError as error:
+                if msg is not None:
+                    raise
+                raise AssertionError(f"{error} It is at [{name!r}].") from None
+        return
     made_by = getattr(actual, "node", None)
     start = f"assert_close({made_by.name})" if made_by is not None else "assert_close"
     problem = _difference(start, actual, expected, (rtol, atol), equal_nan, check_dtype)
@@ -72,6 +86,24 @@ not 2.5; the difference 0.5 exceeds 1e-05 + 2e-06 * |expected|.
         problem = f"{start}: device {places[0]} is not {places[1]}."
     if problem is not None:
         raise AssertionError(problem if msg is None else msg(problem) if callable(msg) else msg)
+
+
+def _pairs(actual: Any, expected: Any) -> list[tuple[Any, Any, Any]] | None:
+    """The members of two containers with their names; None for what is compared as one array."""
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        if actual.keys() != expected.keys():
+            names = sorted(map(repr, actual.keys() ^ expected.keys()))
+            raise AssertionError(f"assert_close: only one has {', '.join(names)}.")
+        return [(name, x, expected[name]) for name, x in actual.items()]
+    if isinstance(actual, (list, tuple)) and isinstance(expected, (list, tuple)):
+        if all(isinstance(x, (bool, int, float)) for x in (*actual, *expected)):
+            return None
+        if len(actual) != len(expected):
+            raise AssertionError(
+                f"assert_close: the lengths {len(actual)} and {len(expected)} differ."
+            )
+        return [(i, *pair) for i, pair in enumerate(zip(actual, expected))]
+    return None
 
 
 def _difference(

@@ -140,11 +140,42 @@ def in_place_twins(x: Tensor, y: Tensor) -> None:
     x.index_copy_(0, cf.tensor([1]), y[1:])
 
 
-for (name,) in parameters(test_shape.test_a_shape_cannot_be_changed_in_place):
-    shape.named(
-        f"refused, {name}", "a_shape_cannot_be_changed_in_place", plain(2, 1),
-        raises=NotImplementedError,
-    )(lambda x, name=name: getattr(x, name)())  # fmt: skip
+def turned_in_place(x: Tensor, name: str) -> Tensor:
+    y = x * 1.0
+    getattr(y, name)(*test_shape.IN_PLACE[name])
+    return y
+
+
+for name in test_shape.IN_PLACE:
+    shape.named(f"in place, {name}", "a_tensor_becomes_its_own_view", plain(3, 1))(
+        lambda x, name=name: turned_in_place(x, name)
+    )
+
+
+@shape("what_backward_keeps_stays_as_it_was_when_a_shape_changes_in_place", leaf(2, 2), plain(2, 2))
+def turned_after_it_was_saved(w: Tensor, x: Tensor) -> Any:
+    y = x * 1.0
+    product = (w * y).sum()
+    y.t_()
+    product.backward()
+    return y
+
+
+@shape(
+    "a_view_of_a_tensor_whose_shape_changed_is_refused_once_that_is_written",
+    leaf(2, 2), plain(2, 2), raises=cf.GradientError,
+)  # fmt: skip
+def turned_under_a_view(w: Tensor, x: Tensor) -> Any:
+    y = x * 1.0
+    row = y[0]
+    y.t_()
+    y.add_(w)
+    return row * 2
+
+
+@shape("a_shape_that_a_graph_knows_cannot_be_changed_in_place", leaf(2, 1), raises=cf.GradientError)
+def turned_in_the_graph(x: Tensor) -> Any:
+    return (x * 2).squeeze_()
 
 
 @shape("compiled_pieces_without_elements", leaf(3, 1))

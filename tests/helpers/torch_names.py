@@ -7,10 +7,11 @@ python -m tests.helpers.torch_names --list   list PyTorch's names anew first; it
 from __future__ import annotations
 
 import functools
+import pkgutil
 import sys
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,10 +20,12 @@ from typing import Any, NamedTuple
 from tests.helpers import torch_uses
 
 import contraflow
-from contraflow.absent import REMARKS, find
+from contraflow import absent
+from contraflow.absent import REMARKS
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("torch_names.txt")
+MODULE_LIST = Path(__file__).with_name("torch_modules.txt")  # all of PyTorch's, without `torch.`
 PAGE = ROOT / "docs" / "names.md"
 
 # The namespaces whose names are listed: modules, and then classes.
@@ -140,6 +143,16 @@ def torchs_names() -> Iterator[str]:
         yield from (f"{path}.{n}" for n in dir(owner) if not n.startswith("_") and n not in base)
 
 
+def torchs_modules(folders: Iterable[str], before: str = "") -> Iterator[str]:
+    """The modules of PyTorch by their paths, without those that a name marks as its own."""
+    for found in pkgutil.iter_modules(folders):
+        if not found.name.startswith(("_", "test")):
+            yield before + found.name
+            if found.ispkg:
+                inner = [f"{folder}/{found.name}" for folder in folders]
+                yield from torchs_modules(inner, f"{before}{found.name}.")
+
+
 def _inherited(owner: type) -> set[str]:
     modules = [base for base in owner.__mro__[1:] if base.__module__.startswith("torch.nn")]
     return {name for base in modules for name in vars(base)}
@@ -195,15 +208,22 @@ def decide(line: str) -> Decision:
     path = line.removeprefix("torch.")
     if is_there(path):
         return Decision(line, "remark" if path in REMARKS else "there", REMARKS.get(path, ""))
-    absent, _ = find(path)
-    if absent is None:
+    found = absent.match(path)
+    if found is None:
         return Decision(line, "", "")
-    return Decision(line, "refused", f"{absent.reason} {absent.remedy}")
+    return Decision(line, "refused", f"{found.reason} {found.remedy}")
 
 
 def decisions() -> list[Decision]:
     """What became of each name."""
     return [decide(line) for line in LIST.read_text().split()]
+
+
+def absent_names() -> str:
+    """The text of the list of names, modules among them, that absent.py has a reason for."""
+    names = [d.name.removeprefix("torch.") for d in decisions() if d.state == "refused"]
+    modules = [path for path in MODULE_LIST.read_text().split() if not is_there(path)]
+    return "\n".join(sorted({*names, *(path for path in modules if absent.match(path))})) + "\n"
 
 
 def page() -> str:
@@ -248,8 +268,11 @@ def main(arguments: list[str]) -> None:
     """Write the list if asked to, and the page."""
     if "--list" in arguments:
         LIST.write_text("\n".join(sorted(set(torchs_names()))) + "\n")
+        folder = import_module("torch").__path__
+        MODULE_LIST.write_text("\n".join(sorted(torchs_modules(folder))) + "\n")
     if "--no-page" not in arguments:
         PAGE.write_text(page())
+        absent.LIST.write_text(absent_names())
 
 
 if __name__ == "__main__":

@@ -59,9 +59,15 @@ def _is_ours(found: Any) -> bool:
     return str(getattr(found, "__module__", "contraflow")).startswith("contraflow")
 
 
+PLACES = (
+    "", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "optim", "optim.lr_scheduler",
+    "linalg", "func", "autograd", "data", "distributions",
+)  # fmt: skip
+
+
 def public() -> Iterator[tuple[str, Any]]:
     """What users call, by its path."""
-    for place in ("", "nn", "nn.functional", "nn.init", "optim", "linalg", "func", "autograd"):
+    for place in PLACES:
         owner: Any = cf
         for part in place.split(".") if place else ():
             owner = getattr(owner, part)

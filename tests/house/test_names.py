@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import tarfile
@@ -24,6 +25,10 @@ def test_each_name_is_decided() -> None:
 
 def test_the_page_is_fresh() -> None:
     assert torch_names.PAGE.read_text() == torch_names.page(), "run `make names`"
+
+
+def test_the_list_of_absent_names_is_fresh() -> None:
+    assert absent.LIST.read_text() == torch_names.absent_names(), "run `make names`"
 
 
 def test_a_remark_is_on_a_name_that_is_there() -> None:
@@ -80,6 +85,19 @@ def test_uses_are_counted_in_archives(tmp_path: Path, monkeypatch) -> None:
         (lambda: cf.histogram, "histogram: it is not there yet."),
         (lambda: cf.ones(2).to_sparse, "Tensor.to_sparse: there are no sparse tensors here."),
         (lambda: cf.special.exppit, "Did you mean 'expit'?"),
+        (lambda: cf.nn.Relu, "Did you mean 'ReLU'?"),
+        (lambda: cf.nn.Lstm, "Did you mean 'LSTM'?"),
+        (lambda: cf.nn.Gru, "Did you mean 'GRU'?"),
+        (lambda: cf.nn.functional.rellu, "Did you mean 'relu'?"),
+        (lambda: cf.nn.functional.leakyrelu, "Did you mean 'leaky_relu'?"),
+        (lambda: cf.optim.Adamw, "Did you mean 'AdamW'?"),
+        (lambda: cf.cuda.is_avaliable, "Did you mean 'is_available'?"),
+        (lambda: cf.profiler.recordfunction, "Did you mean 'record_function'?"),
+        (lambda: cf.distributed.all_reduc, "Did you mean 'all_reduce'?"),
+        (lambda: cf.distributed.nonsense, "no attribute 'nonsense'."),
+        (lambda: cf.hub.set_dirr, "Did you mean 'set_dir'?"),
+        (lambda: cf.lu, "lu: it is not there yet."),
+        (lambda: cf.nn.NLLLoss2d, "NLLLoss takes images as well"),
         (lambda: cf.nonsense_of_no_kind, "no attribute 'nonsense_of_no_kind'."),
     ],
 )
@@ -117,6 +135,15 @@ def test_names_with_underscores_are_refused_without_a_search() -> None:
     ):
         cf.__wrapped__  # noqa: B018
     assert not hasattr(cf.ones(2), "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize("place", ["linalg", "autograd", "func", "cuda", "nn.init", "nn.utils.rnn"])
+def test_dir_lists_no_internals(place: str) -> None:
+    module = functools.reduce(getattr, place.split("."), cf)
+    listed = [name for name in dir(module) if not name.startswith("_")]
+    assert {"Any", "NamedTuple", "Tensor", "describe", "getter", "public"}.isdisjoint(listed)
+    assert not [name for name in listed if not hasattr(module, name)]
+    assert "__name__" in dir(module)
 
 
 def test_dir_lists_every_op_and_each_name_in_it_is_there() -> None:

@@ -179,7 +179,7 @@ def test_names_that_transformers_and_torch_geometric_need(tmp_path: Path) -> Non
         from torch.optim.lr_scheduler import _LRScheduler
         from torch.optim.optimizer import Optimizer, required
         from torch.utils.data.dataloader import _BaseDataLoaderIter
-        assert str(torch.float64) == "torch.float64" and f"{torch.float64}" == "float64"
+        assert str(torch.float64) == "torch.float64" and f"{torch.float64}" == "torch.float64"
         assert torch.finfo(torch.float8_e4m3fn).max == 448.0 and torch.finfo().bits == 32
         assert torch.device("meta") != torch.ones(1).device
         assert torch.ones(1).layout == torch.strided and not torch.ones(1).layout != torch.strided
@@ -199,6 +199,27 @@ def test_names_that_transformers_and_torch_geometric_need(tmp_path: Path) -> Non
         """,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_dtype_is_spelt_as_pytorch_spells_it(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+
+        x = torch.ones(1, dtype=torch.float16)
+        print(str(x.dtype), f"{x.dtype}", repr(x.dtype), [x.dtype], x)
+        try:
+            x @ torch.ones(2)
+        except ValueError as error:
+            print(error)
+        """,
+    )
+    first, second = done.stdout.splitlines()
+    spelt = "torch.float16"
+    assert first == f"{spelt} {spelt} {spelt} [{spelt}] tensor([1.], dtype={spelt})"
+    assert second.startswith("matmul: ")
+    assert " float16[1, 1] by float32[2, 1]" in second
 
 
 def test_the_dtypes_are_contraflows_again_after_it() -> None:
@@ -317,6 +338,36 @@ def test_einops_takes_contraflows_tensors(tmp_path: Path) -> None:
         """,
     )
     assert done.stdout.strip() == "[10.0, 11.0, 12.0, 13.0]", done.stderr
+
+
+def test_tensorboardx_takes_contraflows_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX", reason="a package of the dev extra")
+    program = """
+        import sys
+
+        if "late" in sys.argv:
+            import tensorboardX
+            import contraflow.as_torch
+        import torch
+        from tensorboardX import SummaryWriter
+
+        loss = torch.randn(3, requires_grad=True).sum()
+        with SummaryWriter({folder!r}) as writer:
+            writer.add_scalar("loss", loss, 0)
+            writer.add_scalars("several", {{"a": torch.tensor(1.0)}}, 0)
+            writer.add_histogram("weights", torch.randn(9, requires_grad=True), 0)
+            writer.add_image("image", torch.rand(3, 8, 8), 0)
+            writer.add_embedding(torch.rand(4, 3))
+            writer.add_hparams({{"lr": 0.1}}, {{"metric": torch.tensor(1.0)}})
+        """
+    done = run(tmp_path, program.format(folder=str(tmp_path / "first")))
+    assert done.returncode == 0, done.stderr
+    text = b"".join(file.read_bytes() for file in (tmp_path / "first").glob("events*"))
+    assert all(name in text for name in (b"loss", b"weights", b"image"))
+    late = textwrap.dedent(program.format(folder=str(tmp_path / "second")))
+    command = [sys.executable, "-c", late, "late"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_import_of_an_absent_name_says_why(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import copy
 import importlib
 import math
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -215,6 +216,11 @@ def test_paths_lead_to_the_same_things() -> None:
 
 def test_variables_and_batched_gradients() -> None:
     x = cf.autograd.Variable(cf.ones(3), requires_grad=True)
+    assert isinstance(x, cf.autograd.Variable)
+    assert issubclass(cf.nn.Parameter, cf.autograd.Variable)
+    assert not isinstance(x.numpy, cf.autograd.Variable)
+    assert x.real is x
+    assert not hasattr(x, "imag")
     y = x * cf.arange(3.0)
     (rows,) = cf.autograd.grad(y, x, cf.eye(3), is_grads_batched=True)
     assert_close(rows, np.diag([0.0, 1.0, 2.0]).astype(np.float32))
@@ -371,3 +377,27 @@ def test_the_generator_takes_a_device_and_forks() -> None:
         inside = cf.rand(2)
     assert_close(cf.rand(2), inside)
     assert cf.initial_seed() == 1
+
+
+def test_the_state_of_the_generator_is_moved_and_saved_as_a_tensor_is(tmp_path: Path) -> None:
+    cf.manual_seed(5)
+    cf.save({"rng": cf.get_rng_state()}, tmp_path / "a.safetensors")
+    first = cf.rand(2)
+    saved = cf.load(tmp_path / "a.safetensors")["rng"]
+    cf.set_rng_state(saved.cpu().clone())
+    assert_close(cf.rand(2), first)
+    with pytest.raises(TypeError, match=r"set_rng_state: uint8\[5056\] .* PyTorch's generator"):
+        cf.set_rng_state(cf.zeros(5056, dtype=cf.uint8))
+
+
+def test_containers_are_close_member_by_member() -> None:
+    x, y = cf.ones(2), cf.zeros(3)
+    assert_close([x, {"a": y, "b": 1.0}], (x, {"b": 1.0 + 1e-9, "a": y}))
+    with pytest.raises(AssertionError, match=r"1 of 2 elements .* It is at \['a'\]\. .* \[1\]\."):
+        assert_close([x, {"a": x}], [x, {"a": cf.tensor([1.0, 2.0])}])
+    with pytest.raises(AssertionError, match="only one has 'b'"):
+        assert_close({"a": x}, {"a": x, "b": x})
+    with pytest.raises(AssertionError, match="the lengths 1 and 2 differ"):
+        assert_close([x], [x, x])
+    with pytest.raises(AssertionError, match=r"^mine$"):
+        assert_close([x], [x + 1], msg="mine")

@@ -160,3 +160,15 @@ def test_inputs_are_scattered_to_one_device() -> None:
         scatter_gather.scatter(x, [0, 1])
     distributed = importlib.import_module("contraflow.nn.parallel.distributed")
     assert distributed.DistributedDataParallel is cf.nn.parallel.DistributedDataParallel
+
+
+def test_memory_of_gpus_may_be_asked_for_where_there_is_none(monkeypatch) -> None:
+    monkeypatch.setattr(cf.cuda, "device_count", lambda: 0)
+    cf.cuda.empty_cache()
+    cf.cuda.reset_peak_memory_stats()
+    asked = (cf.cuda.memory_allocated, cf.cuda.max_memory_allocated, cf.cuda.memory_reserved)
+    assert [ask() for ask in asked] == [0, 0, 0]
+    assert dict(cf.cuda.memory_stats()) == {}
+    states = cf.cuda.get_rng_state_all()
+    assert states == []
+    cf.cuda.set_rng_state_all(states)

@@ -234,7 +234,7 @@ def test_the_command_says_what_it_can_do() -> None:
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "convert model.pt model.safetensors" in done.stdout
-    assert "contraflow.as_torch --check train.py" in done.stdout
+    assert "contraflow.as_torch --check PROGRAM" in done.stdout
     assert run("--version").stdout == f"contraflow {cf.__version__}\n"
     done = run("conver")
     assert (done.returncode, done.stderr) == (

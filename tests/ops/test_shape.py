@@ -8,6 +8,7 @@ from tests.helpers.engine_common import refused
 
 import contraflow as cf
 from contraflow.autograd.graph import Graph
+from contraflow.errors import GradientError
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close
 
@@ -142,14 +143,58 @@ def test_in_place_twins() -> None:
     assert x.tolist()[1] == [0.0] * 4
 
 
-@pytest.mark.parametrize(
-    "name", ["squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "as_strided_"]
-)
-def test_a_shape_cannot_be_changed_in_place(name: str) -> None:
-    with pytest.raises(
-        NotImplementedError, match=f"{name}: a shape cannot be changed in place. Use"
-    ):
-        getattr(cf.ones(2, 1), name)()
+IN_PLACE = {
+    "squeeze_": (1,),
+    "unsqueeze_": (0,),
+    "t_": (),
+    "transpose_": (0, 1),
+    "swapaxes_": (0, 1),
+    "swapdims_": (0, 1),
+    "as_strided_": ((3,), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_tensor_becomes_its_own_view(name: str) -> None:
+    def turned(x: cf.Tensor) -> cf.Tensor:
+        y = x * 1.0
+        assert getattr(y, name)(*IN_PLACE[name]) is y
+        return y
+
+    x = cf.arange(3.0).reshape(3, 1)
+    expected = getattr(x, name[:-1])(*IN_PLACE[name])
+    for function in (turned, cf.compile(turned)):
+        found = function(x)
+        assert found.shape == expected.shape
+        assert_close(found, expected)
+    other, y = x.detach(), x.detach()
+    getattr(y, name)(*IN_PLACE[name]).add_(1)  # the memory is the same
+    assert other.flatten().tolist() == [1.0, 2.0, 3.0]
+
+
+def test_what_backward_keeps_stays_as_it_was_when_a_shape_changes_in_place() -> None:
+    w, x = cf.ones(2, 2, requires_grad=True), cf.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = (w * x).sum()
+    x.t_()
+    y.backward()
+    assert w.grad.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_a_view_of_a_tensor_whose_shape_changed_is_refused_once_that_is_written() -> None:
+    w, x = cf.ones(2, 2, requires_grad=True), cf.zeros(2, 2)
+    row = x[0]
+    x.t_()
+    x.add_(w)
+    with pytest.raises(GradientError, match="shape was changed in place"):
+        row * 2
+
+
+def test_a_shape_that_a_graph_knows_cannot_be_changed_in_place() -> None:
+    x = cf.ones(2, 1)
+    with pytest.raises(GradientError, match=r"squeeze_: .* requires grad.* Use x = x.squeeze"):
+        (x.clone().requires_grad_() * 2).squeeze_()
+    with pytest.raises(cf.CaptureError, match=r"squeeze_ changes the shape of float32\[2, 1\]"):
+        cf.compile(lambda: x.squeeze_() + 1)()
 
 
 def test_compiled_pieces_without_elements() -> None:

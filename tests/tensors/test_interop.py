@@ -318,3 +318,66 @@ def test_arrays_of_bfloat16_are_known_before_anything_else_needs_them():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stderr, done.stdout) == ("", "bfloat16 bfloat16\n")
+
+
+# --- scalars of NumPy ------------------------------------------------------------------------
+
+SCALARS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "+=": (lambda x, s: x.__iadd__(s), np.float32(2)),
+    "*=": (lambda x, s: x.__imul__(s), np.int64(2)),
+    "**=": (lambda x, s: x.__ipow__(s), np.int64(2)),
+    "an in-place method": (lambda x, s: x.mul_(s), np.float32(0.5)),
+    "a method": (lambda x, s: x.add(s), np.float32(2)),
+    "alpha": (lambda x, s: cf.add(x, 1, alpha=s), np.float32(2)),
+    "first": (lambda x, s: cf.pow(s, x), np.float32(2)),
+    "clamp": (lambda x, s: cf.clamp(x, s), np.float32(2)),
+    "where": (lambda x, s: cf.where(x > 0, s, x), np.float32(2)),
+    "lerp": (lambda x, s: cf.lerp(x, x * 2, s), np.float32(0.5)),
+    "leaky_relu": (lambda x, s: cf.nn.functional.leaky_relu(-x, s), np.float32(0.5)),
+    "elu": (lambda x, s: cf.nn.functional.elu(-x, s), np.float32(0.5)),
+    "chunk": (lambda x, s: x.chunk(s)[0], np.int64(2)),
+    "roll": (lambda x, s: cf.roll(x, s, s), np.int64(0)),
+    "a size among others": (lambda x, s: x.split([s, 1])[0], np.int64(2)),
+    "full": (lambda x, s: cf.full((2,), s), np.float32(2)),
+    "zeros": (lambda x, s: cf.zeros(s, 2), np.int64(3)),
+    "a part": (lambda x, s: cf.index_fill(x, 0, cf.tensor([0]), s), np.float32(2)),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_scalar_of_numpys_is_a_number(name: str) -> None:
+    function, scalar = SCALARS[name]
+    expected = function(cf.ones(3), scalar.item())
+    for taken in (function, cf.compile(function)):
+        found = taken(cf.ones(3), scalar)
+        assert found.dtype is expected.dtype
+        assert_close(found, expected)
+
+
+def test_a_scalar_of_numpys_beside_a_tensor_without_dims_does_not_promote() -> None:
+    x = cf.tensor(1, dtype=cf.int32)
+    assert (x + np.int64(1)).dtype is (np.int64(1) + x).dtype is cf.int32
+
+
+def test_scalars_of_numpys_in_places_that_are_written_and_in_seeds() -> None:
+    x, state = cf.ones(2), {"s": np.float32(3)}
+    x[0] += np.float32(2)
+    assert x.tolist() == [3, 1]
+    assert cf.manual_seed(np.int64(3)).initial_seed() == 3
+    scaled = cf.compile(lambda x: x.mul(state["s"]))
+    assert scaled(x).tolist() == [9, 3]
+    state["s"] = np.float32(2)
+    assert scaled(x).tolist() == [6, 2]
+
+
+def test_an_error_of_a_users_function_is_raised_once_beside_scalars_of_numpys() -> None:
+    calls: list[Any] = []
+
+    @cf.custom_op
+    def mine(x, *, s):
+        calls.append(s)
+        raise TypeError("not mine")
+
+    with pytest.raises(TypeError, match="not mine"):
+        mine(cf.ones(2), s=np.float32(1))
+    assert len(calls) == 1

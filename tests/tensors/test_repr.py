@@ -63,7 +63,11 @@ def test_the_default_dtype_is_not_written() -> None:
 
 
 def test_a_number_is_formatted_and_nothing_else_is() -> None:
-    assert f"{cf.tensor(3.14159):.2f} {cf.tensor(7):03d} {cf.tensor(2)}" == "3.14 007 tensor(2)"
+    assert f"{cf.tensor(3.14159):.2f} {cf.tensor(7):03d} {cf.tensor(2)}" == "3.14 007 2"
+    assert f"loss {cf.tensor(1.0, requires_grad=True)}" == "loss 1.0"
+    assert f"{cf.ones(1)} {cf.nn.Parameter(cf.tensor(1.0))}" == (
+        "tensor([1.]) " + repr(cf.nn.Parameter(cf.tensor(1.0)))
+    )
     with pytest.raises(TypeError, match="unsupported format string"):
         f"{cf.ones(2):.2f}"
 
@@ -135,3 +139,8 @@ def _joined(text: str) -> str:
     """Our name is longer than PyTorch's, so lines may break before other suffixes."""
     text = text.replace("torch.", "contraflow.")
     return re.sub(r",\s+(dtype|requires_grad)", r", \1", text)
+
+
+def test_a_dtype_has_one_spelling_in_texts() -> None:
+    x = cf.ones(1, dtype=cf.float16).dtype
+    assert (str(x), f"{x}", repr(x)) == ("float16", "float16", "contraflow.float16")

@@ -20,7 +20,7 @@ from contraflow.autograd.modes import (
 from contraflow.autograd.store import Gradients
 from contraflow.errors import brief, describe
 from contraflow.graph import engine, parallel
-from contraflow.names import missing
+from contraflow.names import listing, missing
 from contraflow.ops.creation.create import zeros_like
 from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
@@ -151,15 +151,30 @@ def _batched(
     return tuple(None if row[0] is None else stack(row) for row in zip(*rows))
 
 
-def Variable(data: Tensor, requires_grad: bool = False) -> Tensor:
-    """The tensor, which PyTorch's variables have become: detached, and requiring grad if asked.
+class _TensorsAreInstances(type):
+    """The type of a class whose instances are the tensors."""
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, Tensor)
+
+
+class Variable(metaclass=_TensorsAreInstances):
+    """Tensors, which PyTorch's variables have become: detached, and requiring grad if asked.
 
     >>> import contraflow as cf
-    >>> Variable(cf.ones(2), requires_grad=True)
+    >>> x = Variable(cf.ones(2), requires_grad=True)
+    >>> x
     tensor([1., 1.], requires_grad=True)
+    >>> isinstance(x, Variable)
+    True
     """
-    made = data.detach()
-    return made.requires_grad_() if requires_grad else made
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Tensor:  # type: ignore[misc]
+        made = data.detach()
+        return made.requires_grad_() if requires_grad else made
 
 
 def gradients(
@@ -207,6 +222,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"contraflow.autograd.{_LATER[name]}"), name)
     raise missing("contraflow.autograd", name)
 
+
+__dir__ = listing(__name__, *_LATER_MODULES, *_LATER)
 
 __all__ = [
     "Function",

@@ -67,6 +67,15 @@ eval_frame = SimpleNamespace(OptimizedModule=without_objects("OptimizedModule", 
 TransformGetItemToIndex = nullcontext  # PyTorch's mode for `x[i]` in vmap, which works as it is
 
 
+# PyTorch's settings of its compiler: programs may set them, and nothing reads them.
+config = SimpleNamespace(
+    suppress_errors=False, verbose=False, cache_size_limit=8, recompile_limit=8,
+    accumulated_cache_size_limit=256, capture_scalar_outputs=False, optimize_ddp=True,
+    capture_dynamic_output_shape_ops=False, assume_static_by_default=True, disable=False,
+    automatic_dynamic_shapes=True, inline_inbuilt_nn_modules=True,
+)  # fmt: skip
+
+
 def is_fake(x: Any) -> bool:
     """False: tensors have elements, in functions that are compiled too."""
     return False

@@ -12,7 +12,13 @@ from typing import Any
 
 from contraflow import devices, thresholds
 from contraflow.dtypes import float32
-from contraflow.errors import DIM_LIMIT, TOO_MANY_DIMS, DeviceError
+from contraflow.errors import (
+    DIM_LIMIT,
+    PYTORCHS_TENSOR,
+    TOO_MANY_DIMS,
+    DeviceError,
+    is_pytorchs,
+)
 from contraflow.graph.op_node import OpNode, kept_by
 from contraflow.graph.recompute import recomputation
 from contraflow.operation import core
@@ -382,6 +388,8 @@ def specs_of(op: Op, inputs: Sequence[Any]) -> list[Given]:
             if isinstance(x, int) and not -(1 << 63) <= x < 1 << 63:
                 raise ValueError(f"{op.name}: {x} does not fit int64.")
             given.append(x)
+        elif is_pytorchs(x):
+            raise TypeError(f"{op.name}: {PYTORCHS_TENSOR}")
         else:
             raise TypeError(
                 f"{op.name}: expected a tensor or a number, not {type(x).__name__}. "

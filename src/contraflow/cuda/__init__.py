@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from contraflow.devices.cuda.events import CudaStream as Stream
 from contraflow.devices.cuda.events import GpuLike, opened
 from contraflow.dtypes import TENSOR_NAMES
 from contraflow.errors import DeviceError, OutOfMemoryError
-from contraflow.names import getter, without_objects
+from contraflow.names import getter, listing, without_objects
+from contraflow.tensors.generator import default_generator
 from contraflow.tensors.generator import manual_seed as _manual_seed
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_rng_state_all",
     "graph",
     "init",
     "is_available",
@@ -42,9 +45,11 @@ __all__ = [
     "max_memory_allocated",
     "memory_allocated",
     "memory_reserved",
+    "memory_stats",
     "memory_summary",
     "reset_peak_memory_stats",
     "set_device",
+    "set_rng_state_all",
     "stream",
     "synchronize",
 ]
@@ -146,6 +151,17 @@ def manual_seed_all(seed: int) -> None:
     manual_seed(seed)
 
 
+def get_rng_state_all() -> list[Any]:
+    """The state of the generator, which serves all devices, once for each GPU."""
+    return [default_generator.get_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states: Iterable[Any]) -> None:
+    """Set what `get_rng_state_all` gave; nothing where there is no GPU."""
+    for state in new_states:
+        default_generator.set_state(state)
+
+
 def synchronize(device: GpuLike = None) -> None:
     """Wait until everything that a GPU was asked for is done. Late errors are raised here."""
     opened("synchronize", device).synchronize()
@@ -170,8 +186,13 @@ def get_device_capability(device: GpuLike = None) -> tuple[int, int]:
 # --- memory ------------------------------------------------------------------------------------
 
 
+# Where there is no GPU nothing is held, as in PyTorch, so that programs need not ask for one.
+
+
 def memory_allocated(device: GpuLike = None) -> int:
-    """Bytes of the memory that tensors lie in, those of programs included."""
+    """Bytes of the memory that tensors lie in, those of programs included; 0 without a GPU."""
+    if not is_available():
+        return 0
     found = opened("memory_allocated", device)
     with found.lock:
         found.memory.collect()
@@ -180,18 +201,42 @@ def memory_allocated(device: GpuLike = None) -> int:
 
 def max_memory_allocated(device: GpuLike = None) -> int:
     """The most that `memory_allocated` was since the start, or `reset_peak_memory_stats`."""
+    if not is_available():
+        return 0
     return int(opened("max_memory_allocated", device).memory.peak)
 
 
 def reset_peak_memory_stats(device: GpuLike = None) -> None:
     """Begin anew with `max_memory_allocated`."""
+    if not is_available():
+        return
     memory = opened("reset_peak_memory_stats", device).memory
     memory.peak = memory.allocated
 
 
 def memory_reserved(device: GpuLike = None) -> int:
     """Bytes that this process holds, those that are kept for other tensors included."""
+    if not is_available():
+        return 0
     return int(opened("memory_reserved", device).memory.reserved())
+
+
+def memory_stats(device: GpuLike = None) -> OrderedDict[str, int]:
+    """The results of the memory functions under PyTorch's keys; empty without a GPU.
+
+    >>> import contraflow as cf
+    >>> bool(cf.cuda.memory_stats()) == cf.cuda.is_available()
+    True
+    """
+    if not is_available():
+        return OrderedDict()
+    return OrderedDict(
+        {
+            "allocated_bytes.all.current": memory_allocated(device),
+            "allocated_bytes.all.peak": max_memory_allocated(device),
+            "reserved_bytes.all.current": memory_reserved(device),
+        }
+    )
 
 
 def memory_summary(device: GpuLike = None) -> str:
@@ -202,9 +247,14 @@ def memory_summary(device: GpuLike = None) -> str:
 
 def empty_cache(device: GpuLike = None) -> None:
     """Give the driver all memory that no tensor lies in."""
+    if not is_available():
+        return
     found = opened("empty_cache", device)
     with found.lock:
         found.memory.release()
+
+
+__dir__ = listing(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -71,7 +71,12 @@ def pinned(data: Any) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """A sample with its NumPy arrays and scalars as tensors."""
+    """A sample with its NumPy arrays and scalars as tensors.
+
+    >>> import numpy as np
+    >>> default_convert({"a": np.ones(2, np.float32), "b": 3})
+    {'a': tensor([1., 1.]), 'b': 3}
+    """
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OSUV":
         return as_tensor(np.asarray(data))
     inside = parts(data, Mapping)

@@ -48,6 +48,13 @@ class IterableDataset(Dataset):
 
     Each worker of a DataLoader iterates over the dataset, and `get_worker_info` tells it which
     share of the samples it should give.
+
+    >>> import contraflow as cf
+    >>> class Countdown(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([3, 2, 1])
+    >>> [batch.tolist() for batch in cf.data.DataLoader(Countdown(), batch_size=2)]
+    [[3, 2], [1]]
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -193,7 +200,14 @@ class ConcatDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Iterable datasets one after the other."""
+    """Iterable datasets one after the other.
+
+    >>> class Countdown(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([3, 2, 1])
+    >>> list(ChainDataset([Countdown(), Countdown()]))
+    [3, 2, 1, 3, 2, 1]
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)

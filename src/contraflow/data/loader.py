@@ -33,7 +33,8 @@ class DataLoader:
     by "spawn" or "forkserver", the `multiprocessing_context`. Workers end with the loop, or soon
     after one that is left early, unless they are `persistent_workers`: those stay for the next loop
     and end with the loader. With `pin_memory` the tensors of batches lie in pinned memory
-    (`Tensor.pin_memory`), if a device that copies from it is open.
+    (`Tensor.pin_memory`), if a device that copies from it is open; `pin_memory_device` has no
+    effect.
 
     >>> import contraflow as cf
     >>> data = cf.data.TensorDataset(cf.arange(5))
@@ -66,6 +67,7 @@ class DataLoader:
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
+        pin_memory_device: str = "",
         worker_type: str = "thread",
     ) -> None:
         self.dataset, self.pin_memory, self.generator = dataset, pin_memory, generator

@@ -14,7 +14,22 @@ from contraflow.tensors.generator import Generator
 
 
 class Sampler:
-    """The base of samplers. Write `__iter__`, and `__len__` where it is known."""
+    """The base of samplers. Write `__iter__`, and `__len__` where it is known.
+
+    >>> import contraflow as cf
+    >>> class EverySecond(Sampler):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...
+    ...     def __iter__(self):
+    ...         return iter(range(0, self.n, 2))
+    ...
+    ...     def __len__(self):
+    ...         return (self.n + 1) // 2
+    >>> data = cf.data.TensorDataset(cf.arange(5))
+    >>> [batch.tolist() for (batch,) in cf.data.DataLoader(data, sampler=EverySecond(5))]
+    [[0], [2], [4]]
+    """
 
     __class_getitem__: Any = classmethod(GenericAlias)  # `Sampler[T]`, in annotations and as a base
 
@@ -23,7 +38,11 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """All indices in order."""
+    """All indices in order.
+
+    >>> list(SequentialSampler([3, 1, 2]))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -81,7 +100,11 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    >>> sorted(SubsetRandomSampler([3, 1, 2]))
+    [1, 2, 3]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator

@@ -57,7 +57,15 @@ class Job(NamedTuple):
 
 
 class WorkerInfo(NamedTuple):
-    """The information that `get_worker_info` gives a worker about itself."""
+    """The information that `get_worker_info` gives a worker about itself.
+
+    >>> import contraflow as cf
+    >>> class Ids(cf.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([cf.data.get_worker_info().id])
+    >>> sorted(batch.item() for batch in cf.data.DataLoader(Ids(), num_workers=2))
+    [0, 1]
+    """
 
     id: int
     num_workers: int
@@ -72,6 +80,9 @@ def get_worker_info() -> WorkerInfo | None:
     """Which worker this code runs in, with its `id`, `num_workers`, `seed` and `dataset`.
 
     None outside of workers.
+
+    >>> get_worker_info() is None
+    True
     """
     found: WorkerInfo | None = getattr(_local, "info", None)
     return found

@@ -24,7 +24,15 @@ Factory = Callable[[Any], Transform]
 
 
 class ConstraintRegistry:
-    """Transforms by the class of the constraint that they lead to."""
+    """Transforms by the class of the constraint that they lead to.
+
+    >>> import contraflow as cf
+    >>> from contraflow.distributions import constraints
+    >>> cf.distributions.biject_to(constraints.positive)(cf.zeros(2))
+    tensor([1., 1.])
+    >>> cf.distributions.transform_to(constraints.simplex)(cf.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Factory] = {}

@@ -16,6 +16,10 @@ class ExponentialFamily(Distribution):
 
     A subclass that has no formula for its entropy gives `_natural_params`, the function A of them,
     `_log_normalizer`, and the mean of log h, `_mean_carrier_measure`; the rest is a derivative.
+
+    >>> import contraflow as cf
+    >>> isinstance(cf.distributions.Normal(0.0, 1.0), ExponentialFamily)
+    True
     """
 
     @property

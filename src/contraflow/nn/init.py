@@ -301,4 +301,33 @@ constant, dirac, normal, orthogonal, sparse = constant_, dirac_, normal_, orthog
 kaiming_normal, kaiming_uniform = kaiming_normal_, kaiming_uniform_
 uniform, xavier_normal, xavier_uniform = uniform_, xavier_normal_, xavier_uniform_
 
+__all__ = [
+    "calculate_gain",
+    "constant",
+    "constant_",
+    "dirac",
+    "dirac_",
+    "eye",
+    "eye_",
+    "kaiming_normal",
+    "kaiming_normal_",
+    "kaiming_uniform",
+    "kaiming_uniform_",
+    "normal",
+    "normal_",
+    "ones_",
+    "orthogonal",
+    "orthogonal_",
+    "sparse",
+    "sparse_",
+    "trunc_normal_",
+    "uniform",
+    "uniform_",
+    "xavier_normal",
+    "xavier_normal_",
+    "xavier_uniform",
+    "xavier_uniform_",
+    "zeros_",
+]
+
 globals()["__getattr__"] = getter(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from contraflow.autograd.modes import no_grad
-from contraflow.errors import describe
+from contraflow.errors import MismatchError, describe
 from contraflow.nn.parameter import Parameter, UninitializedTensorMixin, is_lazy
 from contraflow.ops.creation.create import as_tensor
 from contraflow.tensors.tensor import Tensor
@@ -19,6 +19,12 @@ class IncompatibleKeys(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        keys = f"missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys}"
+        return f"IncompatibleKeys({keys})"
 
 
 def load_state(
@@ -98,7 +104,7 @@ def _named(keys: IncompatibleKeys) -> list[str]:
 
 def _refuse(module: Any, problems: list[str]) -> None:
     if problems:
-        raise ValueError(
+        raise MismatchError(
             f"load_state_dict: the state does not fit {type(module).__name__}: "
             f"{'; '.join(problems)}."
         )

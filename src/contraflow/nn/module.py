@@ -598,6 +598,10 @@ class Module:
 
     # --- text -----------------------------------------------------------------------------
 
+    def _get_name(self) -> str:
+        """The name of the class, which packages ask for; not public in PyTorch either."""
+        return type(self).__name__
+
     def extra_repr(self) -> str:
         """Text for the parentheses of the module's repr, before its children."""
         return ""

@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from contraflow.errors import TRANSLATED, describe, retold
+from contraflow.errors import TRANSLATED, describe, retold, with_plain_numbers
 from contraflow.operation.context import call_near, mixed, other_devices
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,10 +28,14 @@ def public(function: F) -> F:
         try:
             return near(function, args, kwargs) if others else function(*args, **kwargs)
         except translated as error:
+            plain = plainer(error, args, kwargs)
+            if plain is not None:
+                return call(*plain[0], **plain[1])
             raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
 
     takes = partial(_takes, function)
     translated, tell, near, others = tuple(TRANSLATED), retold, call_near, other_devices
+    plainer = with_plain_numbers
     # With the function's own globals it still counts as one of its module, as doctest asks.
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, function))
@@ -55,6 +59,9 @@ def creation(function: F) -> F:
             try:
                 return function(*args)
             except translated as error:
+                plain = plainer(error, args, kwargs)
+                if plain is not None:
+                    return call(*plain[0])
                 raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
         if not kwargs or kwargs.keys().isdisjoint(memory):
             return inner(*args, **kwargs)
@@ -63,6 +70,7 @@ def creation(function: F) -> F:
 
     takes = partial(_takes, function)
     translated, tell, others = tuple(TRANSLATED), retold, other_devices
+    plainer = with_plain_numbers
     memory, finish = WITHOUT_EFFECT | {"out"}, written
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, inner))

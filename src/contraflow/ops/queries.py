@@ -362,9 +362,7 @@ conj_physical = _real("conj_physical", "The conjugate of a tensor: itself.")
 resolve_conj = _real("resolve_conj", "The tensor itself: elements are never conjugated late.")
 resolve_neg = _real("resolve_neg", "The tensor itself: elements are never negated late.")
 
-for _function in (
-    real, conj, conj_physical, resolve_conj, resolve_neg, isreal, frexp, pinverse,
-):  # fmt: skip
+for _function in (conj, conj_physical, resolve_conj, resolve_neg, isreal, frexp, pinverse):
     method(_function)
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -60,10 +61,16 @@ def save(obj: Any, path: FilePath | BinaryIO) -> None:
     ...     cf.save({"model": model, "optimizer": optimizer, "random": cf.get_rng_state()}, path)
     ...     loaded = cf.load(path)
     >>> model.load_state_dict(loaded["model"])
-    IncompatibleKeys(missing_keys=[], unexpected_keys=[])
+    <All keys matched successfully>
     >>> optimizer.load_state_dict(loaded["optimizer"])
     >>> cf.set_rng_state(loaded["random"])
     """
+    if DType.prefix and hasattr(obj, "forward") and callable(getattr(obj, "state_dict", None)):
+        warnings.warn(
+            f"save: of a {type(obj).__name__} its state dict is saved, not the object: load gives "
+            f"a dict. Save model.state_dict(), and load it into a model that the program makes.",
+            stacklevel=2,
+        )
     target = None if _is_file(path, "write") else _as_path("save", path).resolve()
     packed = FileContents(obj)
     # The widest first, so that each lies at a multiple of its element's size.
@@ -105,7 +112,8 @@ def load(
     for which a function gives None: it is called with the memory of each, as a flat tensor on the
     cpu, and the name of the device, and gives a tensor of the same elements anywhere. With `mmap`
     tensors lie in the file itself: they are read when they are used, cannot be written to, and
-    their checksums are not looked at. A `save` to the same path does not disturb them.
+    their checksums are not looked at. A `save` to the same path does not disturb them. Files of
+    PyTorch's are read whole all the same.
 
     An index of a model that lies in several files ("*.index.json") is read with all of them.
     PyTorch's own files (.pt, .pth, .bin) are read without running anything they say, whatever
@@ -126,6 +134,11 @@ def load(
             raise ValueError("load: tensors cannot lie in a file object. Leave out mmap.")
         return _read("the file object", path, located, False)  # type: ignore[arg-type]
     source = _as_path("load", path)
+    if source.is_dir():
+        raise IsADirectoryError(
+            f"load: {source} is a folder. Name a file in it: *.safetensors, *.index.json, *.pt or "
+            f"*.bin."
+        )
     if source.name.endswith(".index.json"):
         return _read_parts(source, located, bool(mmap))
     with source.open("rb") as file:
@@ -133,12 +146,10 @@ def load(
 
 
 def _read(name: str, file: BinaryIO, located: Locator, mmap: bool) -> Any:
-    start = file.read(4)
+    start = file.read(8)
     file.seek(0)
     if is_torch_file(start):
-        if mmap:
-            raise ValueError(f"load: {name} is a PyTorch file, which cannot be mapped.")
-        try:
+        try:  # with `mmap` too, which is a promise about memory alone: it is read whole
             return read_torch_file(file, located)
         except Damaged as error:
             raise ValueError(
@@ -160,6 +171,12 @@ def _read(name: str, file: BinaryIO, located: Locator, mmap: bool) -> Any:
                 tensors[entry.name] = Tensor.of_storage(storage, view, entry.dtype)
         return unpack(header.structure, tensors) if header.is_ours else tensors
     except Damaged as error:
+        # A pickle begins with its protocol and a frame. As lengths of headers these are 10 MB.
+        if start[:3] in (b"\x80\x04\x95", b"\x80\x05\x95"):
+            raise ValueError(
+                f"load: {name} is not one of PyTorch's files, but a pickle. Read it with pickle, "
+                f"which runs what it says."
+            ) from None
         raise ValueError(f"load: {name} is not a whole safetensors file: {error}.") from None
 
 

@@ -15,6 +15,7 @@ from contraflow.dtypes import DType
 from contraflow.operation.context import state
 from contraflow.serialize.header import Damaged, are_sizes
 from contraflow.shapes import View, numel
+from contraflow.tensors.generator import GeneratorState
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import parts
 
@@ -60,6 +61,8 @@ class FileContents:
             return {"array": self._pack_tensor(Tensor.of_data("save", x, None), path)}
         if isinstance(x, PurePath):
             return {"path": str(x)}
+        if isinstance(x, GeneratorState):
+            return {"generator": list(x)}
         if isinstance(x, (Mapping, list, tuple)):
             inside = parts(x, Mapping) or ()
             packed = [(key, self._pack(value, (*path, key))) for key, value in inside]
@@ -179,6 +182,8 @@ def unpack(x: Any, tensors: Mapping[str, Tensor], depth: int = 0) -> Any:
         return Path(content)
     if kind == "tuple" and isinstance(content, list):
         return tuple(unpack(item, tensors, depth + 1) for item in content)
+    if kind == "generator" and isinstance(content, list) and list(map(type, content)) == [int, int]:
+        return GeneratorState(*content)
     if kind == "float" and content in ("nan", "inf", "-inf"):
         return float(content)
     if kind == "dtype" and content in {dtype.name for dtype in dtypes.ALL}:

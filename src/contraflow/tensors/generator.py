@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import os
+from typing import NamedTuple
 
 from contraflow import threads
 from contraflow.devices.names import CPU, Device
+from contraflow.errors import describe, plain_number
 from contraflow.operation.context import state
 
 serials = itertools.count()
@@ -18,9 +20,35 @@ serials = itertools.count()
 
 def _as_int64(seed: object) -> int:
     """A seed reduced to what kernels take."""
+    seed = plain_number(seed)
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise TypeError(f"manual_seed: {seed!r} is not an integer.")
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+class GeneratorState(NamedTuple):
+    """The state of a generator: PyTorch's is a tensor, and programs move and copy it as one.
+
+    >>> import contraflow as cf
+    >>> state = cf.get_rng_state()
+    >>> state.cpu() == state
+    True
+    """
+
+    seed: int
+    offset: int
+
+    def cpu(self) -> GeneratorState:
+        """Itself."""
+        return self
+
+    def to(self, *args: object, **kwargs: object) -> GeneratorState:
+        """Itself: it is two integers."""
+        return self
+
+    def clone(self) -> GeneratorState:
+        """Itself: it cannot be written to."""
+        return self
 
 
 class Generator:
@@ -72,13 +100,20 @@ class Generator:
         """The seed of the stream."""
         return self.get_state()[0]
 
-    def get_state(self) -> tuple[int, int]:
+    def get_state(self) -> GeneratorState:
         """Seed and offset."""
         state().context.read_generator(self)
-        return self.seed, self.offset
+        return GeneratorState(self.seed, self.offset)
 
     def set_state(self, saved: tuple[int, int]) -> None:
         """Go back to a state from `get_state`."""
+        two = isinstance(saved, (tuple, list)) and len(saved) == 2
+        if not (two and all(isinstance(x, int) for x in saved)):
+            raise TypeError(
+                f"set_rng_state: {describe(saved)} is not a state from get_rng_state, which is "
+                f"two integers. The state of PyTorch's generator cannot be used, since other "
+                f"numbers are drawn here. Use manual_seed."
+            )
         state().context.write_generator(self, saved)
         self.seed, self.offset = saved
 
@@ -99,7 +134,7 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
-def get_rng_state() -> tuple[int, int]:
+def get_rng_state() -> GeneratorState:
     """The state of the default generator.
 
     >>> import contraflow as cf

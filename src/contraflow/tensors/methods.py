@@ -9,7 +9,13 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, describe
+from contraflow.errors import (
+    PYTORCHS_TENSOR,
+    DeviceError,
+    describe,
+    is_pytorchs,
+    plain_number,
+)
 from contraflow.operation import core
 from contraflow.operation.context import apply, mixed, state
 from contraflow.operation.op import REGISTRY, Op
@@ -47,8 +53,8 @@ def _attach(op: Op) -> None:
             if not isinstance(self, Tensor):
                 raise TypeError(f"{op.name}_: expected a tensor, not {type(self).__name__}.")
             check_write(self, f"{op.name}_")
-            if args and isinstance(args[0], np.ndarray):
-                args = (of_numpy(args[0], self.storage.device), *args[1:])
+            if args and isinstance(args[0], (np.ndarray, np.generic)):
+                args = (_operand(args[0], self), *args[1:])
             if op.in_place is not None and not kwargs and op.in_place(self, args):
                 return self
             kept = state().grad and _is_kept(op, (self, *args))
@@ -159,8 +165,10 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
     def binary(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             if not isinstance(other, (np.ndarray, np.generic)):
+                if is_pytorchs(other):
+                    raise TypeError(f"{op.name}: {PYTORCHS_TENSOR}")
                 return NotImplemented
-            other = of_numpy(other, self.storage.device)
+            other = _operand(other, self)
         operands = (other, self) if reflected else (self, other)
         if op.custom_operators:
             return op.call(*operands)
@@ -170,6 +178,12 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
         return current.context.apply(op, operands, NO_PARAMS)
 
     return binary
+
+
+def _operand(x: np.ndarray | np.generic, beside: Tensor) -> Any:
+    """A number for a scalar of NumPy's, a tensor where the other one lies for an array."""
+    plain = plain_number(x)
+    return of_numpy(x, beside.storage.device) if plain is x else plain
 
 
 _OPERANDS = (Tensor, float, int)

@@ -212,6 +212,11 @@ class Tensor(TensorElements):
         return self.mT
 
     @property
+    def real(self) -> Tensor:
+        """The tensor itself: numbers are real."""
+        return self
+
+    @property
     def H(self) -> Tensor:
         """A matrix transposed, and conjugated, which real numbers are."""
         if self.ndim not in (0, 2):
@@ -442,7 +447,13 @@ class Tensor(TensorElements):
         return tensor_text(array.astype(np.float32) if half else array, suffixes)
 
     def __format__(self, form: str) -> str:
-        return format(self.item(), form) if form and not self.layout.shape else _format(self, form)
+        if self.layout.shape:
+            return _format(self, form)
+        # While recording the number is not known, or would become a constant of the program.
+        recording = self.storage.is_recorded or state().context.is_recording
+        if not form and (recording or type(self) is not Tensor):
+            return str(self)
+        return format(self.item(), form)
 
     __hash__ = object.__hash__  # by identity, though == compares elements
 
@@ -468,6 +479,11 @@ class Tensor(TensorElements):
             t = base
             for op, params in self.view_ops:
                 t = apply(op, (t,), params)
+        if t.layout.shape != self.layout.shape or t.layout.strides != self.layout.strides:
+            raise GradientError(
+                f"{describe(self)} is a view of a tensor whose shape was changed in place, and "
+                f"which was written since. Make the view after that, or clone it before."
+            )
         self._stand_at(t)
         self._edits = base._edits
 

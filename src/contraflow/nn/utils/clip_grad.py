@@ -76,7 +76,12 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all elements together. `foreach` changes nothing."""
+    """The norm of all elements together. `foreach` changes nothing.
+
+    >>> import contraflow as cf
+    >>> get_total_norm([cf.tensor([3.0]), cf.tensor([4.0])])
+    tensor(5.)
+    """
     listed = _listed(tensors)
     total: Tensor = _apply(_norm, listed, norm_type) if listed else tensor(0.0)
     if error_if_nonfinite and not bool(isfinite(total)):

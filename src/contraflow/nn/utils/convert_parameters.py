@@ -27,7 +27,14 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 @public
 @no_grad()
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the elements of a vector into the parameters, in their order."""
+    """Write the elements of a vector into the parameters, in their order.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.Linear(2, 1)
+    >>> vector_to_parameters(cf.tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> layer.weight.tolist(), layer.bias.tolist()
+    ([[1.0, 2.0]], [3.0])
+    """
     listed = list(parameters)
     count = sum(p.numel() for p in listed)
     if vec.shape != (count,):

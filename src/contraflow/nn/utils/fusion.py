@@ -29,7 +29,15 @@ def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """The weight and the bias of a convolution with a batch norm in evaluation mode folded in."""
+    """The weight and the bias of a convolution with a batch norm in evaluation mode folded in.
+
+    >>> import contraflow as cf
+    >>> one, zero = cf.ones(1), cf.zeros(1)
+    >>> kernel = cf.ones(1, 1, 1, 1)
+    >>> weight, bias = fuse_conv_bn_weights(kernel, one, zero, one, 0.0, 3 * one, zero)
+    >>> weight.flatten().tolist(), bias.tolist()
+    ([3.0], [3.0])
+    """
     shape = [1] * conv_w.ndim
     shape[1 if transpose else 0] = -1
     return _fused(
@@ -41,7 +49,14 @@ def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float,
     bn_w: Tensor | None, bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """The weight and the bias of a linear layer with a batch norm in evaluation mode folded in."""
+    """The weight and the bias of a linear layer with a batch norm in evaluation mode folded in.
+
+    >>> import contraflow as cf
+    >>> one, zero = cf.ones(1), cf.zeros(1)
+    >>> weight, bias = fuse_linear_bn_weights(2 * cf.eye(1), one, zero, one, 0.0, one, zero)
+    >>> weight.tolist(), bias.tolist()
+    ([[2.0]], [1.0])
+    """
     return _fused(
         "fuse_linear_bn_weights", linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, (-1, 1)
     )
@@ -73,7 +88,14 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A linear layer that does what this one and the batch norm behind it do, when evaluated."""
+    """A linear layer that does what this one and the batch norm behind it do, when evaluated.
+
+    >>> import contraflow as cf
+    >>> layer, norm = cf.nn.Linear(3, 2).eval(), cf.nn.BatchNorm1d(2).eval()
+    >>> x = cf.ones(4, 3)
+    >>> cf.allclose(fuse_linear_bn_eval(layer, norm)(x), norm(layer(x)), atol=1e-5)
+    True
+    """
     _check("fuse_linear_bn_eval", linear, bn)
     made = deepcopy(linear)
     made.weight, made.bias = fuse_linear_bn_weights(

@@ -6,6 +6,9 @@ originals are in `module.parametrizations.<name>`, and so in the state dict unde
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from contraflow.autograd.modes import no_grad
@@ -14,6 +17,7 @@ from contraflow.names import getter
 from contraflow.nn.containers import ModuleDict, ModuleList
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
+from contraflow.operation.context import state
 from contraflow.tensors.tensor import Tensor
 
 
@@ -138,12 +142,50 @@ def _check(
         )
 
 
+# The values that the block of `cached` has made, by their parametrizations; None outside of one.
+_values: ContextVar[dict[tuple[int, bool], tuple[Module, Tensor]] | None] = ContextVar(
+    "contraflow_parametrized", default=None
+)
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """A block in which each parametrized value is computed once, when it is first used.
+
+    Steps of an optimizer belong outside of it. Compiled functions compute values as ever.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.utils.parametrizations.orthogonal(cf.nn.Linear(3, 3))
+    >>> with cached():
+    ...     layer.weight is layer.weight
+    True
+    """
+    outer = _values.get()
+    token = _values.set({} if outer is None else outer)
+    try:
+        yield
+    finally:
+        _values.reset(token)
+
+
 def _property(name: str) -> property:
     def get(module: Any) -> Tensor:
-        value: Tensor = module.parametrizations[name]()
-        return value
+        made: Module = module.parametrizations[name]
+        known, current = _values.get(), state()
+        if known is None or current.context.is_recording:
+            value: Tensor = made()
+            return value
+        key = id(made), current.grad
+        if key not in known:
+            known[key] = made, made()  # which keeps it alive, so that no other has its id
+        return known[key][1]
 
     def set_(module: Any, value: Tensor) -> None:
+        if _values.get() is not None:
+            raise RuntimeError(
+                f"parametrize: {name!r} is assigned in a block of cached(), which would keep its "
+                f"old value. Assign it outside."
+            )
         module.parametrizations[name].assign(value)
 
     return property(get, set_)

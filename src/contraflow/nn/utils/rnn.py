@@ -24,6 +24,12 @@ class PackedSequence(NamedTuple):
 
     `batch_sizes` says how many sequences have each step; they are integers, not a tensor, so that
     compiled functions know them. The indices say how the sequences were sorted, and back.
+
+    >>> import contraflow as cf
+    >>> packed = cf.nn.utils.rnn.pack_sequence([cf.ones(3, 2), cf.zeros(2, 2)])
+    >>> out, state = cf.nn.GRU(2, 4)(packed)
+    >>> out.data.shape, out.batch_sizes, state.shape
+    ((5, 4), (2, 2, 1), (1, 2, 4))
     """
 
     data: Tensor
@@ -116,7 +122,14 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The sequences [t, n, ...] with padding, and their lengths: the inverse of packing."""
+    """The sequences [t, n, ...] with padding, and their lengths: the inverse of packing.
+
+    >>> import contraflow as cf
+    >>> packed = pack_sequence([cf.ones(3), cf.zeros(2)])
+    >>> padded, lengths = pad_packed_sequence(packed, batch_first=True, padding_value=9.0)
+    >>> padded.tolist(), lengths.tolist()
+    ([[1.0, 1.0, 1.0], [0.0, 0.0, 9.0]], [3, 2])
+    """
     data, sizes = sequence.data, np.array(sequence.batch_sizes)
     steps = len(sizes) if total_length is None else total_length
     if steps < len(sizes):
@@ -174,7 +187,12 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Any, batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences that were padded, each with its own length."""
+    """The sequences that were padded, each with its own length.
+
+    >>> import contraflow as cf
+    >>> unpad_sequence(cf.ones(2, 3), cf.tensor([3, 1]), batch_first=True)
+    [tensor([1., 1., 1.]), tensor([1.])]
+    """
     x = padded_sequences if batch_first else transpose(padded_sequences, 0, 1)
     given = _lengths("unpad_sequence", lengths, x.shape[1], x.shape[0])
     return [x[i, : int(length)] for i, length in enumerate(given)]
@@ -182,14 +200,25 @@ def unpad_sequence(
 
 @public
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences [t, ...] of different lengths, packed."""
+    """Sequences [t, ...] of different lengths, packed.
+
+    >>> import contraflow as cf
+    >>> packed = pack_sequence([cf.ones(3, 1), cf.zeros(2, 1)])
+    >>> packed.batch_sizes, packed.data.flatten().tolist()
+    ((2, 2, 1), [1.0, 0.0, 1.0, 0.0, 1.0])
+    """
     lengths = [x.shape[0] for x in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, False, enforce_sorted)
 
 
 @public
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed."""
+    """The sequences that were packed.
+
+    >>> import contraflow as cf
+    >>> unpack_sequence(pack_sequence([cf.ones(3), cf.zeros(2)]))
+    [tensor([1., 1., 1.]), tensor([0., 0.])]
+    """
     return unpad_sequence(*pad_packed_sequence(packed_sequences))
 
 
@@ -202,5 +231,16 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     return None if permutation is None else permutation.argsort()
 
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
 
 globals()["__getattr__"] = getter(__name__)

@@ -41,7 +41,15 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Make the weight an ordinary parameter again.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.utils.weight_norm(cf.nn.Linear(2, 1))
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'weight_g', 'weight_v']
+    >>> [name for name, _ in remove_weight_norm(layer).named_parameters()]
+    ['bias', 'weight']
+    """
     if f"{name}_g" not in module._parameters or name not in vars(type(module)):
         raise ValueError(
             f"remove_weight_norm: {name!r} of {type(module).__name__} has no weight_norm."
@@ -94,7 +102,13 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again, with its present value."""
+    """Make the weight an ordinary parameter again, with its present value.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.utils.spectral_norm(cf.nn.Linear(2, 1))
+    >>> sorted(name for name, _ in remove_spectral_norm(layer).named_parameters())
+    ['bias', 'weight']
+    """
     if f"{name}_orig" not in module._parameters or name not in vars(type(module)):
         raise ValueError(
             f"remove_spectral_norm: {name!r} of {type(module).__name__} has no spectral_norm."

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import bool_
-from contraflow.errors import describe
+from contraflow.errors import MismatchError, describe
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite, contraction
 from contraflow.operation.promotion import DTYPE_RULES
@@ -44,7 +44,7 @@ def _of_numbers(name: str) -> Any:
 def _matmul_labels(a: Any, b: Any) -> tuple[str, str, str]:
     """Batch dims get letters, those of size one that broadcast get `_`."""
     if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
-        raise ValueError(
+        raise MismatchError(
             f"matmul: cannot multiply {a} by {b}: inner sizes {a.shape[-1]} and "
             f"{b.shape[-2] if len(b.shape) > 1 else b.shape[-1]} differ."
         )
@@ -97,7 +97,7 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
         out: Tensor = apply(matmul, (a, b))
         return out
     if a.ndim == 0 or b.ndim == 0:
-        raise ValueError("matmul: both tensors need at least one dim.")
+        raise MismatchError("matmul: both tensors need at least one dim.")
     left = reshape(a, (1, a.shape[0])) if a.ndim == 1 else a
     right = reshape(b, (b.shape[0], 1)) if b.ndim == 1 else b
     out = apply(matmul, (left, right))
@@ -193,7 +193,7 @@ def _linear_bias(g, bias_spec):
 def linear(x, weight, bias=None):
     """x @ weight.T + bias."""
     if not x.ndim or weight.ndim not in (1, 2) or x.shape[-1] != weight.shape[-1]:
-        raise ValueError(
+        raise MismatchError(
             f"linear: {describe(x)} does not fit the weight {describe(weight)}: it must be "
             f"[..., {weight.shape[-1] if weight.ndim else ''}]."
         )
@@ -209,7 +209,7 @@ def _require_ranks(name: str, ranks: tuple[int, ...], *tensors: Tensor) -> None:
         if x.ndim != rank:
             listed = " and ".join(map(describe, tensors))
             wanted = " and ".join(f"{r}-d" for r in ranks)
-            raise ValueError(f"{name}: got {listed}; it takes {wanted} tensors. Use matmul.")
+            raise MismatchError(f"{name}: got {listed}; it takes {wanted} tensors. Use matmul.")
 
 
 @composite(
@@ -244,7 +244,7 @@ def bmm(x, mat2):
     """The matrix products of two batches, [b, n, m] and [b, m, p]; batches do not broadcast."""
     _require_ranks("bmm", (3, 3), x, mat2)
     if x.shape[0] != mat2.shape[0]:
-        raise ValueError(
+        raise MismatchError(
             f"bmm: {describe(x)} and {describe(mat2)} hold {x.shape[0]} and {mat2.shape[0]} "
             f"matrices; they must hold equally many."
         )
@@ -278,7 +278,7 @@ def dot(x, tensor):
     """The inner product of two vectors."""
     _require_ranks("dot", (1, 1), x, tensor)
     if x.shape != tensor.shape:
-        raise ValueError(f"dot: {describe(x)} and {describe(tensor)} have different lengths.")
+        raise MismatchError(f"dot: {describe(x)} and {describe(tensor)} have different lengths.")
     return matmul(x, tensor)
 
 
@@ -317,7 +317,7 @@ def _blend(name: str, x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tens
         number = bool if product.dtype is bool_ else int
         beta, alpha = number(beta), number(alpha)
     if broadcast_shapes(name, (x.shape, product.shape)) != product.shape:
-        raise ValueError(f"{name}: {describe(x)} does not expand to {list(product.shape)}.")
+        raise MismatchError(f"{name}: {describe(x)} does not expand to {list(product.shape)}.")
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled

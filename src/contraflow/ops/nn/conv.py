@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.errors import describe
+from contraflow.errors import MismatchError, describe
 from contraflow.operation.kinds import composite
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
@@ -47,7 +47,7 @@ def _arrays(*shapes: Sequence[int] | None) -> tuple[Any, ...]:
 def _batch(op: str, x: Tensor, weight: Tensor, n: int) -> tuple[Tensor, bool]:
     """The input with a batch dim, and whether it had one."""
     if x.ndim not in (n + 1, n + 2) or weight.ndim != n + 2:
-        raise ValueError(
+        raise MismatchError(
             f"{op}: cannot convolve {describe(x)} with {describe(weight)}; it needs [n, channels] "
             f"or [channels], then {n} spatial dims, and a weight of {n + 2} dims."
         )
@@ -57,7 +57,7 @@ def _batch(op: str, x: Tensor, weight: Tensor, n: int) -> tuple[Tensor, bool]:
 
 def _check_bias(op: str, bias: Tensor | None, channels: int) -> None:
     if bias is not None and bias.shape != (channels,):
-        raise ValueError(
+        raise MismatchError(
             f"{op}: the bias is {describe(bias)}; it needs shape [{channels}], one number per "
             f"output channel."
         )
@@ -70,7 +70,7 @@ def _plus(out: Tensor, bias: Tensor | None) -> Tensor:
 
 def _grouped(op: str, x: Tensor, weight: Tensor, groups: int, per_group: int) -> None:
     if groups < 1 or x.shape[1] != per_group * groups or weight.shape[0] % groups:
-        raise ValueError(
+        raise MismatchError(
             f"{op}: {describe(x)} has {x.shape[1]} channels, but the weight {describe(weight)} "
             f"with groups={groups} needs {per_group * groups}."
         )
@@ -350,7 +350,7 @@ def _transpose(
     whole = reach(x.shape[2:], tuple(kernel), stride, dilation)
     sizes = tuple(m + e - 2 * p for m, e, p in zip(whole, extra, padding))
     if any(m < 1 for m in sizes):
-        raise ValueError(f"{op}: {describe(x)} would give spatial sizes {list(sizes)}.")
+        raise MismatchError(f"{op}: {describe(x)} would give spatial sizes {list(sizes)}.")
     _check_bias(op, bias, weight.shape[1] * groups)
     out = _plus(_spread(x, weight, sizes, padding, stride, dilation, groups), bias)
     return out if batched else reshape(out, out.shape[1:])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, describe
+from contraflow.errors import DeviceError, GradientError, MismatchError, describe
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import assigning, composite, view
 from contraflow.operation.op import Op
@@ -128,7 +128,7 @@ def _wanted_shape(name: str, x: Tensor, shape: Shape) -> Shape:
         if known and total % known == 0:
             shape = tuple([total // known if n == -1 else n for n in shape])
     if unknown > 1 or numel(shape) != total or min(shape, default=0) < 0:
-        raise ValueError(
+        raise MismatchError(
             f"{name}: cannot make {list(shape)} of {describe(x)}, which has {total} elements."
         )
     return shape
@@ -190,7 +190,7 @@ def _expand(x: Tensor, *shape: Any, **named: Any) -> Tensor:
     wanted = tuple([own[i - lead] if n == -1 and i >= lead else n for i, n in enumerate(wanted)])
     fits = lead >= 0 and all(n in (1, m) for n, m in zip(own, wanted[lead:]))
     if not fits or min(wanted, default=0) < 0:
-        raise ValueError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
+        raise MismatchError(f"expand: {describe(x)} does not expand to {list(wanted)}.")
     return apply(expand, (x,), {"shape": wanted})
 
 
@@ -584,17 +584,33 @@ atleast_3d = _at_least(
 # --- in place ------------------------------------------------------------------------------------
 
 
-def _refused(name: str) -> Any:
-    """A method that would change the shape of a tensor which others may hold."""
+def _in_place(name: str) -> Any:
+    """The method by which a tensor becomes its own view."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        raise NotImplementedError(
-            f"{name}_: a shape cannot be changed in place. Use x = x.{name}(...), which copies "
-            f"nothing."
-        )
+        if self.requires_grad:
+            raise GradientError(
+                f"{name}_: {describe(self)} requires grad, and its place in the graph has a "
+                f"shape. Use x = x.{name}(...), which copies nothing."
+            )
+        context = state().context
+        if context.is_recording and not self.storage.is_recorded:
+            raise context.refusal(
+                f"{name}_ changes the shape of {describe(self)} from outside, and a replay would "
+                f"not",
+                f"Use x = x.{name}(...), which copies nothing.",
+            )
+        view = getattr(self, name)(*args, **kwargs)
+        if view is not self:
+            self.data = view
+            if self._base is not None:
+                self._view_ops = view.view_ops
+        return self
 
+    method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
+    method.__doc__ = f"Take the shape of `x.{name}(...)` in place; not where x requires grad."
     return method
 
 
 for _name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided"):
-    setattr(Tensor, f"{_name}_", _refused(_name))
+    setattr(Tensor, f"{_name}_", _in_place(_name))

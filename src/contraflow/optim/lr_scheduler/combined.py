@@ -106,7 +106,21 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules that step together, each starting from the rates the others leave."""
+    """Several schedules that step together, each starting from the rates the others leave.
+
+    >>> import contraflow as cf
+    >>> from contraflow.optim.lr_scheduler import ConstantLR, ExponentialLR
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> first = ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> schedule = ChainedScheduler([first, ExponentialLR(optimizer, gamma=0.9)])
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.45, 0.81, 0.729]
+    """
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None

@@ -11,7 +11,19 @@ from contraflow.optim.optimizer import Optimizer, ParamGroup
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The rate follows half a cosine down to `eta_min` in `T_max` epochs, and up again."""
+    """The rate follows half a cosine down to `eta_min` in `T_max` epochs, and up again.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = CosineAnnealingLR(optimizer, T_max=4)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.8536, 0.5, 0.1464, 0.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
@@ -39,7 +51,19 @@ def _height(x: float) -> float:
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to `eta_min` in `T_0` epochs, then restarts `T_mult` times as long."""
+    """Half a cosine down to `eta_min` in `T_0` epochs, then restarts `T_mult` times as long.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.5, 1.0, 0.5, 1.0]
+    """
 
     def __init__(
         self,
@@ -128,6 +152,17 @@ class CyclicLR(_WithMomentum):
 
     The height of the peaks stays ("triangular"), halves each time ("triangular2"), falls by gamma
     every epoch ("exp_range"), or is what `scale_fn` says of the cycle or the epoch.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = CyclicLR(optimizer, 0.1, 0.5, step_size_up=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.3, 0.5, 0.3, 0.1]
     """
 
     def __init__(
@@ -204,6 +239,17 @@ class OneCycleLR(_WithMomentum):
 
     `pct_start` is the share of the rise. With `three_phase` the fall is as long as the rise, and
     the rest goes down to initial rate / final_div_factor.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = OneCycleLR(optimizer, max_lr=1.0, total_steps=5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.9505, 0.6113, 0.1883, 0.0]
     """
 
     def __init__(

@@ -10,14 +10,38 @@ from contraflow.optim.optimizer import Optimizer
 
 
 class LambdaLR(ByFunction):
-    """The initial rate times a function of the epoch, one for all groups or one for each."""
+    """The initial rate times a function of the epoch, one for all groups or one for each.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.5, 0.3333, 0.25]
+    """
 
     def get_lr(self) -> list[float]:
         return [base * factor for base, factor in zip(self.base_lrs, self._factors())]
 
 
 class MultiplicativeLR(ByFunction):
-    """The rate is multiplied every epoch by a function of the epoch."""
+    """The rate is multiplied every epoch by a function of the epoch.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = MultiplicativeLR(optimizer, lambda step: 0.5)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.5, 0.25, 0.125]
+    """
 
     def get_lr(self) -> list[float]:
         if self._is_initial:
@@ -31,7 +55,19 @@ class MultiplicativeLR(ByFunction):
 
 
 class StepLR(LRScheduler):
-    """The rate is multiplied by gamma every `step_size` epochs."""
+    """The rate is multiplied by gamma every `step_size` epochs.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = StepLR(optimizer, step_size=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [1.0, 0.1, 0.1, 0.01]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -45,7 +81,19 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate is multiplied by gamma at given epochs."""
+    """The rate is multiplied by gamma at given epochs.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = MultiStepLR(optimizer, [1, 3])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.1, 0.1, 0.01, 0.01]
+    """
 
     def __init__(
         self,
@@ -63,7 +111,19 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times a factor, until `total_iters` epochs have passed."""
+    """The rate times a factor, until `total_iters` epochs have passed.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.5, 1.0, 1.0]
+    """
 
     def __init__(
         self,
@@ -86,7 +146,19 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """A warm-up: the rate times a factor that goes from start to end in `total_iters` epochs."""
+    """A warm-up: the rate times a factor that goes from start to end in `total_iters` epochs.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.75, 1.0, 1.0]
+    """
 
     def __init__(
         self,
@@ -117,7 +189,19 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate is multiplied by gamma every epoch."""
+    """The rate is multiplied by gamma every epoch.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = ExponentialLR(optimizer, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.5, 0.25, 0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -128,7 +212,19 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate times (1 - epoch / total_iters)^power, and then 0."""
+    """The rate times (1 - epoch / total_iters)^power, and then 0.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> schedule = PolynomialLR(optimizer, total_iters=4)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.75, 0.5, 0.25, 0.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1

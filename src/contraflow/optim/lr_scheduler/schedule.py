@@ -16,7 +16,22 @@ from contraflow.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """The base of schedules. One writes `get_lr`, which gives a rate for each group."""
+    """The base of schedules. One writes `get_lr`, which gives a rate for each group.
+
+    >>> import contraflow as cf
+    >>> optimizer = cf.optim.SGD([cf.nn.Parameter(cf.ones(1))], lr=1.0)
+    >>> class Halving(LRScheduler):
+    ...     def get_lr(self):
+    ...         return [base / 2**self.last_epoch for base in self.base_lrs]
+    >>> schedule = Halving(optimizer)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     rates.append(round(optimizer.param_groups[0]["lr"], 4))
+    >>> rates
+    [0.5, 0.25, 0.125]
+    """
 
     keeps_for_users = True  # compiled functions observe what they read of it
     _is_initial = False  # the first step gives the rate to start from, which may be there already
