@@ -83,6 +83,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_nn.test_clipping_many_large_gradients_is_one_program",
         "test_shape.test_gradients_of_many_parts",
         "test_optim.test_averages_are_taken_inside_a_compiled_step",
+        "test_shape.test_cat_of_vectors_of_nothing_alone_takes_every_dim",
     ),
     "tries an op at a time, which test_compiled_ops.py does compiled": (
         "test_shape.test_stacking_and_joining_many",

@@ -543,3 +543,23 @@ def kinks(x: Tensor, ties: Tensor) -> Any:
 @autograd("seed_16_indices_are_integers", plain(2, 300))
 def integer_indices(x: Tensor) -> Any:
     return x.max(1), x.argmin(0)
+
+
+@autograd("a_hook_on_a_view_that_is_written_through_gets_what_the_write_read", leaf(2, 2))
+def hook_on_a_view_that_is_written_through(x: Tensor) -> Any:
+    t = x * 1.5
+    v = t[0]
+    v.register_hook(lambda g: g * 10.0)
+    v[:1].mul_(2.0)
+    (t * t).sum().backward()
+    return t.detach()
+
+
+@autograd("a_hook_on_a_view_is_not_called_for_what_others_write", leaf(2, 2))
+def hook_on_a_view_that_others_write(x: Tensor) -> Any:
+    t = x * 1.5
+    v = t[0]
+    v.register_hook(lambda g: g * 10.0)
+    t[0:1].mul_(2.0)
+    (t * t).sum().backward()
+    return t.detach()

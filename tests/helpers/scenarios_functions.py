@@ -381,3 +381,10 @@ def sorted_places() -> Any:
 @indexing("isin_takes_numbers", whole(4, 5))
 def is_in(x: Tensor) -> Any:
     return cf.isin(x, 2), cf.isin(2, x)
+
+
+@indexing("a_value_must_fit_what_an_index_of_nothing_chooses", whole(2, 3))
+def value_for_nothing(x: Tensor) -> Any:
+    x[0:0] = cf.ones(3, dtype=x.dtype)
+    x[False] = cf.ones(3, dtype=x.dtype)
+    return x * 2

@@ -337,3 +337,8 @@ def dropout(x: Tensor) -> Tensor:
 @tensor("lists_and_arrays_select_along_the_first_dim", plain(), raises=IndexError)
 def too_many_indices(x: Tensor) -> Any:
     return x[cf.tensor(0)]
+
+
+@shape("norm_except_dim_of_a_vector_is_the_absolute_value", leaf(4))
+def norm_of_a_vector(x: Tensor) -> None:
+    cf.norm_except_dim(x).sum().backward()

@@ -308,7 +308,8 @@ def test_gradient_that_does_not_fit():
 def test_gradient_on_another_device():
     with opened():
         p = parameter()
-        with pytest.raises(ValueError, match=r"float32\[2\] on walled does not fit float32\[2\]"):
+        words = r"grad: tensor is float32\[2\] on cpu and gradient is float32\[2\] on walled at "
+        with pytest.raises(cf.DeviceError, match=words):
             p.grad = cf.ones(2, device="walled")
         p.grad = cf.ones(2)
         p.data = p.data.to("walled")
