@@ -383,7 +383,7 @@ def is_in(x: Tensor) -> Any:
     return cf.isin(x, 2), cf.isin(2, x)
 
 
-@indexing("a_value_must_fit_what_an_index_of_nothing_chooses", whole(2, 3))
+@indexing("a_value_must_fit_what_an_index_of_nothing_chooses", plain(2, 3))
 def value_for_nothing(x: Tensor) -> Any:
     x[0:0] = cf.ones(3, dtype=x.dtype)
     x[False] = cf.ones(3, dtype=x.dtype)
