@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow.compiler import folds, ordered, scan_parts
 from contraflow.compiler.fuse import fuse
-from contraflow.compiler.kernel import STRIDED, Contraction, KernelCall, Limits, Loops, contraction
+from contraflow.compiler.kernel import (
+    STRIDED,
+    Contraction,
+    KernelCall,
+    LaneCosts,
+    Limits,
+    Loops,
+    contraction,
+)
 from contraflow.compiler.passes import optimize
 from contraflow.compiler.tape import Tape
 from contraflow.dtypes import DType
@@ -52,6 +61,65 @@ def test_a_lane_is_not_shorter_than_it_need_be() -> None:
         """  # noqa: E501
     )
     assert call.sizes[call.kernel.lane] == 32
+
+
+SUMS = """
+        tape t
+          input %0 : float32[32, 16]  arg
+          %1 = sum(%0, dim=(1,), keepdim=False) : float32[32]
+          return %1
+"""
+
+
+@pytest.mark.parametrize(("fold", "size"), [(16, 32), (1, 16)])
+def test_the_device_says_what_a_fold_along_a_lane_costs(fold: int, size: int) -> None:
+    """Rows of 16 are read across, unless adding up the lanes of a vector takes no time."""
+    assert Limits().costs.fold == 16
+    (call,) = calls(SUMS, Limits(costs=LaneCosts(fold=fold)))
+    assert call.sizes[call.kernel.lane] == size
+
+
+PLACED = """
+        tape t
+          input %0 : float32[8, 200]  arg
+          input %1 : int64[8, 200]  arg
+          input %2 : float32[8, 50, 3]  arg
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%3 = argsort(%0, dim=1, descending=False, stable=True) : int64[8, 200]",
+        "%3 = cumsum(%0, dim=1) : float32[8, 200]",
+        "%3 = scatter_add(%0, %1, %0, dim=1) : float32[8, 200]",
+        "%3 = sum(%0, dim=(0, 1), keepdim=False) : float32[]",
+        "%3 = contract(%2, %2, spec='bmk,bnk->mn') : float32[50, 50]",
+        "%3 = assign(%0, %2, shape=(8, 50, 3), strides=(200, 3, 1), offset=0) : float32[8, 200]",
+    ],
+)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_every_kernel_has_its_lane_by_the_costs_of_the_device(
+    line: str, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs, asked = LaneCosts(vector=5 + narrow), []  # others: what was lowered before is kept
+    for module in (folds, ordered, scan_parts):
+
+        def noted(given: LaneCosts, *rest: Any, lane_of: Any = module.lane_of) -> Any:
+            asked.append(given)
+            return lane_of(given, *rest)
+
+        monkeypatch.setattr(module, "lane_of", noted)
+    kernels = frozenset(("scatter", "scan", "sort"))
+    calls(
+        f"{PLACED} {line}\n return %3",
+        Limits(
+            costs=costs, kernels=kernels, many_threads=True, sorted_points=128,
+            int64_bits=32 if narrow else 64,
+        ),
+    )  # fmt: skip
+    assert asked
+    assert set(asked) == {costs}
 
 
 def test_a_shifted_read_keeps_its_strides() -> None:

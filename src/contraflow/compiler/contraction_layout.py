@@ -127,7 +127,7 @@ class ContractionLayout:
             [fold], [Store(2, result, False)], len(out), tuple(sizes[c] for c in axes), operands,
             strides, range(3),
         )  # fmt: skip
-        call = KernelCall(settled.kernel(), settled.sizes, settled.strides)
+        call = KernelCall(settled.kernel(self.scope.costs), settled.sizes, settled.strides)
         return KernelUse(call, (*places, target.place), number, target.rest)
 
     def _form(self) -> ContractionForm:

@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from contraflow import thresholds
-from contraflow.compiler.kernel import BLOCK, STRIDED, KernelFold, Loops, Operand, Store, loops
+from contraflow.compiler.kernel import (
+    BLOCK,
+    STRIDED,
+    KernelFold,
+    LaneCosts,
+    Loops,
+    Operand,
+    Store,
+    loops,
+)
 from contraflow.dtypes import DType
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -40,10 +49,10 @@ class Settled(NamedTuple):
     bindings: tuple[int | s.Size | None, ...]  # per operand: an argument, or a size itself
     cut: int | None = None  # as in Loops
 
-    def kernel(self) -> Loops:
+    def kernel(self, costs: LaneCosts) -> Loops:
         """The kernel, without its sizes."""
         outer, sizes, operands = self.outer, self.sizes, self.operands
-        lane = lane_of(operands, sizes, outer, len(self.reductions), self.cut)
+        lane = lane_of(costs, operands, sizes, outer, len(self.reductions), self.cut)
         inner = len(sizes) - outer
         return loops(outer, inner, lane, operands, self.reductions, self.stores, self.cut)
 
@@ -201,24 +210,22 @@ def classes(strides: Shape) -> Shape:
 
 # --- the lane ----------------------------------------------------------------------------------
 
-LANES = 8  # elements of a vector, about
-BODY = 4  # the time of a kernel's body, in loads, about
-FOLD = 16  # the same for adding up the lanes of a vector
-
 
 def lane_of(
+    costs: LaneCosts,
     operands: Sequence[Operand],
     sizes: Sequence[int],
     outer: int,
     folds: int,
     cut: int | None = None,
 ) -> int | None:
-    """The axis along which vectors cost least; later axes win ties.
+    """The axis along which vectors cost least on a device; later axes win ties.
 
     Elements that lie side by side are loaded by the vector, others one by one. Along an inner axis
     each of the `folds` ends with adding up lanes, and the values after it have one lane. The axis
     that counts the parts of the `cut` one cannot be the lane: the cut range depends on it.
     """
+    vector, body, fold = costs
     best, least = None, math.inf
     memory = [o for o in operands if o.mode in ("in", "out", "inout")]
     elements = [numel(n for n, kind in zip(sizes, o.strides) if kind) for o in memory]
@@ -227,11 +234,11 @@ def lane_of(
         counts = cut is not None and axis == outer - 1
         if n < 2 or counts or (not across and all(o.strides[axis] != 1 for o in memory)):
             continue
-        vectors = -(-n // LANES) / n
-        cost = BODY * numel(sizes) * vectors
+        vectors = -(-n // vector) / n
+        cost = body * numel(sizes) * vectors
         if folds:
             rows = numel(sizes[:outer])
-            cost += rows * (BODY * vectors if axis < outer else BODY + FOLD * folds)
+            cost += rows * (body * vectors if axis < outer else body + fold * folds)
         for o, count in zip(memory, elements):
             cost += count * (1 if o.strides[axis] == STRIDED else vectors)
         if cost <= least:

@@ -125,7 +125,7 @@ class _Fuser:
     def __init__(self, tape: Tape, host: set[Value], limits: Limits) -> None:
         self.tape, self.host, self.limits = tape, host, limits
         self.scope = TapeScope(tape, host)
-        self.scope.narrow = limits.int64_bits < 64
+        self.scope.narrow, self.scope.costs = limits.int64_bits < 64, limits.costs
         self.scope.layouts = narrow_layouts(tape, host, limits.narrow)
         self.groups: list[Group | Use | None] = []
         self.maker: dict[Value, int] = {}  # the position in `groups` of what makes a value

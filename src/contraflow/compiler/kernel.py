@@ -54,6 +54,14 @@ BLOCK = 64  # points of a fold that begin with the identity; the results of bloc
 STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 
+class LaneCosts(NamedTuple):
+    """What decides along which axis of a kernel vectors run, in times of one load, about."""
+
+    vector: int = 8  # elements that are loaded or computed at once, where they lie side by side
+    body: int = 4  # the time of a kernel's body
+    fold: int = 16  # that of adding up the lanes of a vector at the end of a fold
+
+
 class Limits(NamedTuple):
     """The capabilities of a device that fusion and planning need to know."""
 
@@ -62,6 +70,7 @@ class Limits(NamedTuple):
     # compile a kernel grows faster than its length.
     lines: int = 48
     folds: int = 1 << 16  # reductions one kernel may have
+    costs: LaneCosts = LaneCosts()  # of lanes and folds
     alignment: int = 64  # bytes at which values in the arena begin
     # Whether one operand of a kernel may write the memory that another one reads.
     aliasing: bool = True
@@ -84,7 +93,8 @@ class Limits(NamedTuple):
     attention_columns: int = 1 << 62
     host: bool = True  # whether programs may have steps that run on the host, in its memory
     # Names of ops without a kernel that a library of the device does: steps as on the host, whose
-    # inputs are whole values of the dtypes that the op computes in.
+    # inputs are whole values of the dtypes that the op computes in. They are names, not ops, since
+    # devices lie below the modules that declare ops.
     library: frozenset[str] = frozenset()
     lacks: frozenset[str] = frozenset()  # names of dtypes that values cannot have there
     doubles: bool = False  # whether sums may be carried in float64, where an op asks for it

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from contraflow.compiler.folds import may_return
-from contraflow.compiler.kernel import READS, WRITES, KernelCall
+from contraflow.compiler.kernel import READS, WRITES, KernelCall, LaneCosts
 from contraflow.compiler.narrow_layouts import rearranged_view
 from contraflow.compiler.pattern import (
     ArrayOperand,
@@ -132,6 +132,7 @@ class TapeScope:
         self.fills: dict[Value, Any] = {}  # values that are one number throughout
         self.layouts: dict[Value, View] = {}  # of values that are not row-major
         self.narrow = False  # whether int64 has 32 bits
+        self.costs = LaneCosts()  # of the device
         self.trusted = _trusted(tape)  # lines whose indices others have checked before
         self._found: dict[Value, Any] = {}
 
@@ -275,8 +276,9 @@ def lower_group(scope: TapeScope, group: Group, wanted: set[Value]) -> list[Kern
     )
     dtypes = tuple(naming.dtypes)
     pattern = Pattern(
-        group.domain, group.inner, tuple(lines), dtypes, results, get_default_dtype(), scope.narrow
-    )
+        group.domain, group.inner, tuple(lines), dtypes, results, get_default_dtype(),
+        scope.narrow, scope.costs,
+    )  # fmt: skip
     kernels, partials = lower_pattern(pattern)
     for elements, dtype in partials:
         naming.target(scope.tape.new(Spec((elements,), dtype)), 0)
@@ -294,7 +296,7 @@ def lower_store(
     naming.target(target, region.offset)
     assert not isinstance(operand, Made)
     dtypes = tuple(naming.dtypes)
-    lowered = lower_copy(operand, region._replace(offset=0), dtypes, scope.narrow)
+    lowered = lower_copy(operand, region._replace(offset=0), dtypes, scope.narrow, scope.costs)
     return naming.use(lowered, line, rest)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from contraflow import thresholds
 from contraflow.compiler.folds import Partial, lane_of
-from contraflow.compiler.kernel import KernelFold, Store, scatter, sort
+from contraflow.compiler.kernel import KernelFold, LaneCosts, Store, scatter, sort
 from contraflow.compiler.narrow_integers import guarded
 from contraflow.compiler.pattern import Builder, Lowered, Pattern, PatternLine, StoredResult
 from contraflow.compiler.scan_parts import cut_scan
@@ -37,6 +37,7 @@ class ScatterPattern(NamedTuple):
     order: tuple[int, Shape] | None = None
     trusted: bool = False
     narrow: bool = False  # whether int64 has 32 bits, so that sums are checked
+    costs: LaneCosts = LaneCosts()
 
 
 def _kept_inside(e: Expr) -> Expr | None:
@@ -51,7 +52,7 @@ def _kept_inside(e: Expr) -> Expr | None:
 @lru_cache(maxsize=1024)
 def lower_scatter(pattern: ScatterPattern) -> Lowered:
     """The kernel of a scattering line."""
-    line, arguments, target, shape, sweep, order, trusted, narrow = pattern
+    line, arguments, target, shape, sweep, order, trusted, narrow, costs = pattern
     op, params, dtype = line.op, dict(line.params), arguments[target]
     assert isinstance(op.kind, Scattering)
     coordinates, value = op.kind.points(op, line.given, params)
@@ -77,7 +78,7 @@ def lower_scatter(pattern: ScatterPattern) -> Lowered:
     if narrow:
         (combine,) = guarded([combine])
     kernel = scatter(
-        outer, len(sizes) - outer, lane_of(operands, sizes[:outer], outer, 0), operands,
+        outer, len(sizes) - outer, lane_of(costs, operands, sizes[:outer], outer, 0), operands,
         settled.stores[0].operand, at, value, combine,
         None if order is None else settled.stores[2].operand,
     )  # fmt: skip
@@ -91,6 +92,7 @@ class PlacesPattern(NamedTuple):
     arguments: tuple[DType, ...]
     shape: Shape
     trusted: bool = False  # as that of a `ScatterPattern`
+    costs: LaneCosts = LaneCosts()
 
 
 class LoweredPlaces(NamedTuple):
@@ -109,7 +111,7 @@ class LoweredPlaces(NamedTuple):
 @lru_cache(maxsize=1024)
 def lower_places(pattern: PlacesPattern) -> LoweredPlaces:
     """The kernel of the places that a scattering line goes to."""
-    line, arguments, shape, trusted = pattern
+    line, arguments, shape, trusted, costs = pattern
     op, params = line.op, dict(line.params)
     assert isinstance(op.kind, Scattering)
     coordinates, _ = op.kind.points(op, line.given, params)
@@ -149,7 +151,7 @@ def lower_places(pattern: PlacesPattern) -> LoweredPlaces:
     number = builder.bind(dtype, "out", whole, len(arguments) - 1)
     settled = builder.settle([Store(number, place, False)])
     return LoweredPlaces(
-        builder.lowered(settled.kernel(), settled),
+        builder.lowered(settled.kernel(costs), settled),
         dtype,
         tuple(domain[d] for d in rows),
         tuple(steps[d] if d in rows else 0 for d in range(len(domain))),
@@ -166,13 +168,14 @@ class ScanPattern(NamedTuple):
     carried: DType | None  # what floats of the state are, None for what arithmetic is done in
     in_parts: bool = False  # whether a few long rows are scanned in parts
     narrow: bool = False  # whether int64 has 32 bits, so that states are checked
+    costs: LaneCosts = LaneCosts()
 
 
 @lru_cache(maxsize=1024)
 def lower_scan(pattern: ScanPattern) -> tuple[list[Lowered], list[Partial]]:
     """The kernels of a scanning line, more than one if it is scanned in parts, and the states of
     parts, which are arguments behind the others."""
-    line, arguments, dim, results, carried, in_parts, narrow = pattern
+    line, arguments, dim, results, carried, in_parts, narrow, costs = pattern
     op, inner, params = line.op, frozenset((dim,)), dict(line.params)
     assert isinstance(op.kind, Scanning)
     casts, dtypes = op.types(line.given, params)
@@ -192,7 +195,7 @@ def lower_scan(pattern: ScanPattern) -> tuple[list[Lowered], list[Partial]]:
     builder.made += [s.leaf("reduced", e.dtype, (0, i)) for i, e in enumerate(step)]
     settled = builder.settle(builder.stored())
     combine = op.kind.combine(op, states) if in_parts else None
-    found, partials = cut_scan(settled, combine, len(arguments))
+    found, partials = cut_scan(settled, combine, len(arguments), costs)
     return [builder.lowered(kernel, of) for kernel, of in found], partials
 
 
@@ -243,12 +246,13 @@ class KeysPattern(NamedTuple):
     arguments: tuple[DType, ...]
     target: int
     strides: Shape
+    costs: LaneCosts = LaneCosts()
 
 
 @lru_cache(maxsize=1024)
 def lower_keys(pattern: KeysPattern) -> Lowered:
     """The kernel that stores the keys of a sorting line."""
-    line, arguments, target, strides = pattern
+    line, arguments, target, strides, costs = pattern
     op, params = line.op, dict(line.params)
     assert isinstance(op.kind, Sorting)
     casts, _ = op.types(line.given, params)
@@ -256,4 +260,4 @@ def lower_keys(pattern: KeysPattern) -> Lowered:
     builder = Builder(Pattern(line.shape, frozenset(), (line,), arguments, results, int64))
     builder.made.append(op.kind.key(op, builder.operand(line, 0, casts[0]), params))
     settled = builder.settle(builder.stored())
-    return builder.lowered(settled.kernel(), settled)
+    return builder.lowered(settled.kernel(costs), settled)

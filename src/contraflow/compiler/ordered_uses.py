@@ -56,7 +56,9 @@ def lower_scattering(
     dtypes = tuple(naming.dtypes)
     trusted = number in scope.trusted
     lowered = lower_scatter(
-        ScatterPattern(described, dtypes, argument, shape, sweep, listed, trusted, scope.narrow)
+        ScatterPattern(
+            described, dtypes, argument, shape, sweep, listed, trusted, scope.narrow, scope.costs
+        )
     )
     return naming.use(lowered, number, rest)
 
@@ -76,7 +78,9 @@ def lower_order(
         return [], None
     shape = tape.specs[line.outs[0]].shape
     trusted = number in scope.trusted
-    found = lower_places(PlacesPattern(described, tuple(naming.dtypes), shape, trusted))
+    found = lower_places(
+        PlacesPattern(described, tuple(naming.dtypes), shape, trusted, scope.costs)
+    )
     rows = numel(found.rows)
     places = tape.new(Spec((rows * meeting,), found.dtype))
     order = tape.new(Spec((rows * meeting,), int32))
@@ -105,7 +109,7 @@ def lower_scanning(
     kernels, partials = lower_scan(
         ScanPattern(
             walk.line, dtypes, line.params["dim"], results, carried, limits.many_threads,
-            scope.narrow,
+            scope.narrow, scope.costs,
         )
     )  # fmt: skip
     for elements, dtype in partials:
@@ -130,7 +134,7 @@ def lower_sorting(scope: TapeScope, number: int, line: TapeLine, limits: Limits)
         strides = (*others[:dim], along, *others[dim:])
         argument, dtypes = walk.naming.target(keys, 0), tuple(walk.naming.dtypes)
         made = walk.naming.use(
-            lower_keys(KeysPattern(walk.line, dtypes, argument, strides)), number
+            lower_keys(KeysPattern(walk.line, dtypes, argument, strides, scope.costs)), number
         )
         sizes = (numel(shape[:dim]), numel(shape[dim + 1 :]), shape[dim])
         sorter = RowSorter(scope.tape, number, sizes, limits.sorted_points)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from contraflow import thresholds
 from contraflow.compiler.folds import Partial, Settled, classes, cut, pruned, rewritten, roots_of
-from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, Operand, Store
+from contraflow.compiler.kernel import Kernel, KernelCall, KernelFold, LaneCosts, Operand, Store
 from contraflow.compiler.narrow_integers import exact, guarded
 from contraflow.dtypes import DType, int64
 from contraflow.expressions import expression as s
@@ -81,6 +81,7 @@ class Pattern(NamedTuple):
     results: tuple[StoredResult, ...]
     default_dtype: DType  # which dtype rules may ask for
     narrow: bool = False  # whether int64 has 32 bits, so that results are checked
+    costs: LaneCosts = LaneCosts()
 
 
 class Lowered(NamedTuple):
@@ -147,7 +148,8 @@ def lower_pattern(pattern: Pattern) -> tuple[list[Lowered], list[Partial]]:
     for number, line in enumerate(pattern.lines):
         builder.add(number, line)
     kernels, partials = cut(builder.settle(builder.stored()), len(pattern.arguments))
-    return [builder.lowered(settled.kernel(), settled) for settled in kernels], partials
+    costs = pattern.costs
+    return [builder.lowered(settled.kernel(costs), settled) for settled in kernels], partials
 
 
 thresholds.on_change(lower_pattern.cache_clear)
@@ -158,7 +160,8 @@ def lower_copy(
     source: ArrayOperand | NumberOperand,
     region: View,
     arguments: tuple[DType, ...],
-    narrow: bool = False,
+    narrow: bool,
+    costs: LaneCosts,
 ) -> Lowered:
     """The kernel that stores elements, or one number, into a region of the last argument."""
     result = StoredResult(0, len(arguments) - 1, region.strides)
@@ -170,7 +173,7 @@ def lower_copy(
         element = builder.scalar(source, dtype)
     builder.made.append(element)
     settled = builder.settle(builder.stored())
-    return builder.lowered(settled.kernel(), settled)
+    return builder.lowered(settled.kernel(costs), settled)
 
 
 @lru_cache(maxsize=4096)

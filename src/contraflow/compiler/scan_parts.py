@@ -18,7 +18,7 @@ from contraflow.compiler.folds import (
     partial_strides,
     settle_pruned,
 )
-from contraflow.compiler.kernel import Kernel, KernelFold, Operand, Store, scan
+from contraflow.compiler.kernel import Kernel, KernelFold, LaneCosts, Operand, Store, scan
 from contraflow.dtypes import int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -28,7 +28,7 @@ ScanKernels = list[tuple[Kernel, Settled]]
 
 
 def cut_scan(
-    whole: Settled, combine: tuple[Expr, ...] | None, first: int
+    whole: Settled, combine: tuple[Expr, ...] | None, first: int, costs: LaneCosts
 ) -> tuple[ScanKernels, list[Partial]]:
     """The kernels of a scan, with what they were made of, and the states of parts in memory, which
     are arguments from number `first` on.
@@ -39,7 +39,7 @@ def cut_scan(
     (fold,) = whole.reductions
     points, rows = whole.sizes[-1], numel(whole.sizes[: whole.outer])
     if combine is None or points <= thresholds.scan_part or rows >= thresholds.many_scans:
-        return [(_scan(whole, fold.identity, fold.values), whole)], []
+        return [(_scan(whole, fold.identity, fold.values, costs), whole)], []
     parts = -(-points // thresholds.scan_part)
     # The state of one point is what the step makes of the first state.
     values = _from_start(fold.values, fold.identity)
@@ -47,17 +47,17 @@ def cut_scan(
     part, partials = fold_parts(whole._replace(reductions=folds, stores=()), 0, parts, first)
     before = first + len(partials)
     between, more = cut_scan(
-        _states(whole, combine, parts, first, before), combine, before + len(partials)
+        _states(whole, combine, parts, first, before), combine, before + len(partials), costs
     )
     rest = _rest(whole, parts, before)
     count = len(fold.values)
     (both,) = rest.reductions
-    last = (_scan(rest, both.values[count:], both.values[:count]), rest)
-    return [(part.kernel(), part), *between, last], [*partials, *partials, *more]
+    last = (_scan(rest, both.values[count:], both.values[:count], costs), rest)
+    return [(part.kernel(costs), part), *between, last], [*partials, *partials, *more]
 
 
-def _scan(of: Settled, start: tuple[Expr, ...], step: tuple[Expr, ...]) -> Kernel:
-    lane = lane_of(of.operands, of.sizes[: of.outer], of.outer, 1, of.cut)
+def _scan(of: Settled, start: tuple[Expr, ...], step: tuple[Expr, ...], costs: LaneCosts) -> Kernel:
+    lane = lane_of(costs, of.operands, of.sizes[: of.outer], of.outer, 1, of.cut)
     return scan(of.outer, 1, lane, of.operands, start, step, of.stores, of.cut)
 
 
