@@ -36,6 +36,7 @@ waiting_pieces = 8  # parts of a gradient that wait for each other; more are sto
 formed_outputs = 8  # outputs of a node for which forms of what is applied to them are kept
 many_view_ops = 8  # views of views from which on one op stands for all of them
 few_random_words = 1024  # words that Python's integers compute sooner than arrays
+random_chunk = 1 << 13  # blocks that NumPy handles at a time: temporaries then stay in the cache
 written_signature = 50  # uses of an op from which on a function is written for its signature
 kept_file_names = 10_000  # files known to be the user's or not; generated code may have many names
 unvisited_objects = 200_000  # objects that were made old before all are visited once
@@ -84,10 +85,15 @@ many_scans = 1 << 13  # rows from which on the threads there have enough to do
 # Temporaries up to which each is compared with all others, which takes the least memory. More are
 # laid out in the order of steps: in a time that grows as they do, with gaps between them.
 best_fit_values = 2048
+followed_meetings = 32  # values that one is followed back to; the first of them are left out
 
 # --- the CPU -----------------------------------------------------------------------------------
 
-cpu_shared_work = 12_500  # element operations that one thread does sooner than it meets another
+# Element operations that take as long as synchronizing two threads: less than that for each barrier
+# of a program is faster on one thread.
+cpu_shared_work = 12_500
+cpu_fixed_barriers = 3  # per program, beside one per kernel: what waking its threads costs
+cpu_free_steps = 8  # steps of an expression that take as long as reading and writing an element
 cpu_long_loop = 100_000  # points of a kernel that are worth dealing out
 cpu_long_result = 1 << 16  # elements of a contraction's result; less is not worth packing twice
 cpu_long_text = 100_000  # characters of LLVM's text that one thread compiles; a longer one is cut
@@ -113,6 +119,9 @@ cuda_short_sums_beside = 1024
 # library's kernels for that they take 2.2 to 2.4 us, and 2.6 to 2.9 with TF32 (H200).
 cuda_exact_sums = 32
 cuda_exact_results = 64 * 64
+cuda_shown_numbers = 4  # outputs of one element that a graph shows to the host
+cuda_waiting_runs = 64  # whose outcomes are not known; then the host waits for the older half
+cuda_staged_download = 1 << 16  # bytes that come by way of pinned memory; more go by the driver
 
 # --- WebGPU ------------------------------------------------------------------------------------
 

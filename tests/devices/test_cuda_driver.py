@@ -26,7 +26,7 @@ from contraflow.devices.cuda import compiler, memory
 from contraflow.devices.cuda import driver as driver_module
 from contraflow.devices.cuda.device import CudaDevice
 from contraflow.devices.cuda.driver import Driver
-from contraflow.devices.cuda.runs import CALLS, CudaRuns
+from contraflow.devices.cuda.runs import CALLS
 from contraflow.errors import DeviceError
 from contraflow.render.clike import cuda
 
@@ -275,9 +275,9 @@ def test_runs_that_wait_are_bounded():
     with recorded() as (device, library):
         x = cf.ones(4, 3, device="recorded")
         at = cf.tensor([0], device="recorded")
-        for _ in range(5 * CudaRuns.MOST):
+        for _ in range(5 * thresholds.cuda_waiting_runs):
             x[at]
-        assert len(device.outcomes.pending._runs) <= CudaRuns.MOST
+        assert len(device.outcomes.pending._runs) <= thresholds.cuda_waiting_runs
         assert ("cuEventSynchronize", 0) in library.calls
 
 

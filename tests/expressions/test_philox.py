@@ -95,9 +95,9 @@ def test_the_rounds_need_no_64_bit_integers() -> None:
 
 
 def test_draws_continue_one_another() -> None:
-    whole = philox.words(8, 100, 4 * philox.CHUNK + 40)
+    whole = philox.words(8, 100, 4 * thresholds.random_chunk + 40)
     np.testing.assert_array_equal(philox.words(8, 103, 5), whole[12:17])
-    np.testing.assert_array_equal(philox.words(8, 100 + philox.CHUNK, 40), whole[-40:])
+    np.testing.assert_array_equal(philox.words(8, 100 + thresholds.random_chunk, 40), whole[-40:])
     assert philox.words(8, 100, 0).shape == (0,)
 
 

@@ -111,19 +111,35 @@ def test_every_threshold_is_read_at_the_time_it_is_needed() -> None:
 
 # Constants that sizes are compared with and that are not thresholds, and why.
 LIMITS = {
+    "capture/compiled.py REASONS_KEPT": "the lines of a listing",
     "capture/rewriting/bytecode.py _LONGEST": "the format of CPython's line tables",
     "capture/rewriting/rewrite.py _HAVE_ARGUMENT": "the opcodes of CPython 3.11 and 3.12",
     "capture/web/bundle.py _SMALLEST": "bytes that a buffer of WebGPU has at least",
+    "capture/web/program.py WORD": "bytes of an element",
     "capture/web/names.py _DEPTH": "names deeper than this would not be read by anybody",
     "collector.py FROZEN_BY_PYTHON": "more objects than Python freezes itself",
     "compiler/attention_layout.py _MOST_DIMS": "the axes that the kernel has",
     "devices/cache.py MOST_BYTES": "of the disk",
+    "devices/cache.py _DIGEST_BYTES": "of the format",
+    "devices/cpu/jit.py _LENGTH_BYTES": "of the format",
     "devices/cache.py _LOOKS": "a part of that",
     "devices/cpu/memory.py LEAST": "of memory that is kept: the system has less at hand",
     "devices/cpu/memory.py ALIGNMENT": "bytes of a cache line",
     "devices/cpu/memory.py LIMIT": "of memory that is kept",
+    "devices/cpu/memory.py GRAIN": "of the sizes of memory",
+    "devices/cpu/program.py HUGE_PAGE": "of the system's memory",
+    "devices/cpu/program.py _ROW_WORDS": "of a table that kernels read",
     "compiler/narrow_integers.py _LEAST": "the numbers that 32 bits hold",
     "compiler/narrow_integers.py _MOST": "the numbers that 32 bits hold",
+    "devices/cuda/device.py ARENA_GRAIN": "of the sizes of memory",
+    "devices/cuda/graph.py ALIGNMENT": "bytes at which values in the arena begin",
+    "devices/cuda/memory.py GRAIN": "of the sizes of memory",
+    "devices/cuda/memory.py PART": "of memory that is kept",
+    "devices/cuda/memory.py PARTS": "of memory that is kept",
+    "devices/cuda/products.py CANDIDATES": "of the answer of a library, from which one is taken",
+    "devices/cuda/shown.py MOST": "of memory that is kept: the same for all programs of a GPU",
+    "devices/cuda/timing.py CYCLES": "for profiles: the host launches a step meanwhile",
+    "devices/run_words.py WORD": "bytes",
     "devices/cuda/exchange.py _NO_STREAM": "a number of DLPack's",
     "devices/cuda/graph_words.py COPIES": "of the text of a kernel",
     "devices/cuda/graph_words.py FEW_COPIES": "of the text of a kernel",
@@ -134,16 +150,25 @@ LIMITS = {
     "devices/cuda/memory.py SMALL": "of memory that is kept",
     "devices/cuda/memory.py MOST_KEPT": "of memory that is kept",
     "devices/webgpu/buffers.py _STEP": "of the sizes of memory",
+    "devices/webgpu/buffers.py WORD": "bytes",
+    "devices/webgpu/runs.py FAILURE": "bytes of an outcome",
+    "devices/webgpu/runs.py MOST": "of a buffer: it has an outcome for each call",
     "devices/webgpu/device.py _STAGED": "of memory that is kept",
     "devices/webgpu/device.py _LEAST_STAGED": "of memory that is kept",
     "devices/webgpu/program.py SCALAR_BYTES": "of a buffer",
     "devices/webgpu/windows.py POINTS": "the numbers of elements that 32 bits hold",
+    "expressions/elementary.py UNIT_BITS": "of numbers that are written into kernels",
+    "expressions/philox.py KEY_STEPS": "of the generator",
+    "expressions/philox.py MASK": "of 32 bits",
+    "expressions/philox.py MULTIPLIERS": "of the generator",
+    "expressions/special_functions.py BERNOULLI": "of a series",
     "expressions/philox.py GROUP": "the draws of one group are one table",
     "expressions/special_functions.py _ENOUGH": "where a series is as exact as the numbers are",
     "operation/reference.py BLOCK": "what sums are, as BLOCK of compiler/kernel.py",
     "ops/creation/create.py _FEW_DIMS": "dims that every device takes",
     "ops/shape/parts.py _MOST_SECTIONS": "of an argument",
     "runtime/eager.py _INT64": "the numbers that int64 holds",
+    "serialize/header.py ALIGNMENT": "of the format",
     "serialize/header.py HEADER_LIMIT": "of the format",
     "serialize/structure.py DEPTH_LIMIT": "of the format",
     "tensors/symbol.py LONGEST": "characters of a message",
@@ -155,11 +180,10 @@ LITERALS = (
 )  # fmt: skip
 
 
-def compared_constants(text: str) -> set[str]:
-    """The module-level numbers that something is compared with by order, or limited by."""
-    tree = ast.parse(text)
-    numbers: dict[str, object] = {}
-    for line in tree.body:
+def constants(body: list[ast.stmt]) -> set[str]:
+    """The whole numbers that statements give names in capitals."""
+    found: set[str] = set()
+    for line in body:
         if not isinstance(line, ast.Assign | ast.AnnAssign) or line.value is None:
             continue
         targets = line.targets if isinstance(line, ast.Assign) else [line.target]
@@ -167,24 +191,48 @@ def compared_constants(text: str) -> set[str]:
         whole = all(isinstance(x, LITERALS) for x in ast.walk(line.value))
         number = any(type(getattr(x, "value", None)) is int for x in ast.walk(line.value))
         if whole and number:
-            numbers |= dict.fromkeys(filter(str.isupper, names))
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        ordered = isinstance(node, ast.Compare) and any(
-            isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops
-        )
-        limited = (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("min", "max")
-        )
+            found |= set(filter(str.isupper, names))
+    return found
+
+
+def decides(node: ast.AST) -> bool:
+    """Whether a node compares by order, limits, cuts off, or scales."""
+    if isinstance(node, ast.Compare):
         # `len(x) == MANY` is the moment at which something becomes many.
-        counted = isinstance(node, ast.Compare) and any(
+        counted = any(
             isinstance(x, ast.Call) and isinstance(x.func, ast.Name) and x.func.id == "len"
             for x in (node.left, *node.comparators)
         )
-        if ordered or limited or counted:
-            found |= {x.id for x in ast.walk(node) if isinstance(x, ast.Name)} & numbers.keys()
+        return counted or any(isinstance(x, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for x in node.ops)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Div | ast.Mod)
+    return isinstance(node, ast.Slice)
+
+
+def compared_constants(text: str) -> set[str]:
+    """The numbers of a module and of its classes by which sizes are compared, limited or scaled."""
+    tree = ast.parse(text)
+    numbers = constants(tree.body)
+    of_classes = set()
+    for node in ast.walk(tree):
+        # The members of an enumeration are names, not sizes.
+        if isinstance(node, ast.ClassDef) and not any(
+            isinstance(base, ast.Name) and base.id.endswith("Enum") for base in node.bases
+        ):
+            of_classes |= constants(node.body)
+    found: set[str] = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.Lambda):
+            continue  # a constant that is made of others decides nothing itself
+        for node in ast.walk(function):
+            if decides(node):
+                for x in ast.walk(node):
+                    if isinstance(x, ast.Name) and x.id in numbers:
+                        found.add(x.id)
+                    elif isinstance(x, ast.Attribute) and x.attr in of_classes:
+                        found.add(x.attr)
     return found
 
 
@@ -205,6 +253,11 @@ def test_sizes_that_decide_are_thresholds_and_nowhere_else() -> None:
         ("FEW: int = 1 << 3\ndef f(n): return min(n, 2 * FEW)", {"FEW"}),
         ("_FEW, _MANY = 12, 96\ndef f(n): return n >= _MANY", {"_MANY"}),
         ("MOST = 64\ndef f(x): return len(x) == MOST", {"MOST"}),
+        ("class A:\n    MOST = 64\n    def f(self, n): return n >= self.MOST", {"MOST"}),
+        ("STEPS = 8\ndef f(n): return 1 + n // STEPS", {"STEPS"}),
+        ("WAIT = 3\ndef f(n): return n * (WAIT + 1)", {"WAIT"}),
+        ("LAST = 32\ndef f(x): return x[-LAST:]", {"LAST"}),
+        ("KIND = 2\nBYTES = 4 * KIND\ndef f(x): return x + BYTES", set()),
         ("SMALL = 0.5\ndef f(x): return abs(x) <= SMALL", set()),
         ("KIND = 2\ndef f(x): return x == KIND", set()),
         ("NAMES = ('a', 'b')\ndef f(x): return len(x) > len(NAMES)", set()),

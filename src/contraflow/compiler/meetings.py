@@ -20,13 +20,12 @@ from enum import IntEnum
 from functools import reduce
 from typing import NamedTuple
 
+from contraflow import thresholds
 from contraflow.compiler.line_expressions import LineExpressions
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
 from contraflow.operation.kinds import Scanning, Scattering
-
-MOST = 32  # values that one is followed back to; the first of them are left out
 
 
 class Closeness(IntEnum):
@@ -114,7 +113,7 @@ class _Finder:
             if v in self._followed:
                 kept[v] = v
             if kept and self._tape.specs[v].dtype.is_floating_point:
-                self._ways[v] = dict([*kept.items()][-MOST:])
+                self._ways[v] = dict([*kept.items()][-thresholds.followed_meetings :])
 
     def _shown(self, line: TapeLine, shown: LineExpressions) -> Sequence[Ways]:
         """How the results of a map or a fold depend on them."""

@@ -34,7 +34,6 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)  # the golden ratio and sqrt(3) - 1, as 32-
 ROUNDS = 10
 MASK = 0xFFFFFFFF
 GROUP = 32  # blocks that are computed together, since the next draw is likely to be of them
-CHUNK = 1 << 13  # blocks that NumPy handles at a time: temporaries then stay in the cache
 
 Word = TypeVar("Word", Expr, np.ndarray)
 Words = np.ndarray
@@ -182,8 +181,9 @@ def words(seed: int, offset: int, n: int) -> Words:
         found = _of_group(_as_words, seed, offset, n, uint32)
         return _few_words(seed, offset, -(-n // 4))[:n] if found is None else found
     out = np.empty((-(-n // 4), 4), np.uint32)
-    for start in range(0, len(out), CHUNK):
-        part = out[start : start + CHUNK]
+    chunk = thresholds.random_chunk
+    for start in range(0, len(out), chunk):
+        part = out[start : start + chunk]
         # uint64 arithmetic wraps as the 64-bit counter does.
         at = np.arange(len(part), dtype=np.uint64) + np.uint64((offset + start) & (1 << 64) - 1)
         zero = np.zeros_like(at)

@@ -44,8 +44,6 @@ from contraflow.operation.context import state
 from contraflow.render.llvm.identity import entry_name, text_identity
 from contraflow.render.llvm.lowering import lower
 
-MEETINGS = 3  # fixed barriers per program, beside one per kernel: what waking its threads costs
-FREE_STEPS = 8  # steps of an expression that take as long as reading and writing an element
 HUGE_PAGE = 1 << 21
 
 ArrayOrAddress = Any  # a contiguous NumPy array, or the address of its first element
@@ -77,12 +75,16 @@ def _weight(kernel: Box) -> int:
         elif not varying.isdisjoint(e.args):
             varying.add(e)
             steps += 1
-    return 1 + steps // FREE_STEPS
+    return 1 + steps // thresholds.cpu_free_steps
+
+
+thresholds.on_change(_weight.cache_clear)
 
 
 def _is_small(calls: Sequence[KernelCall]) -> bool:
     """Whether one thread is faster than several, which synchronize after each call."""
-    limit, total = thresholds.cpu_shared_work * (MEETINGS + len(calls)), 0
+    barriers = thresholds.cpu_fixed_barriers + len(calls)
+    limit, total = thresholds.cpu_shared_work * barriers, 0
     for call in calls:
         total += work(call)
         if total >= limit:

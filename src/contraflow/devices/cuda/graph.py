@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from contraflow.devices.cuda.device import CudaDevice
 
 ALIGNMENT = 256
-MOST_SHOWN = 4  # outputs of one element that are shown to the host
 
 # Copies of whole buffers, unless an index was wrong. A row: from, to, bytes, and whether the second
 # is given by the address of its word.
@@ -228,7 +227,7 @@ class PlanGraph:
         risks = risks_of(nodes)
         found = []
         numbers = [i for i, x in enumerate(slots) if x.kind == "output" and x.numel == 1]
-        for slot in numbers[:MOST_SHOWN]:
+        for slot in numbers[: thresholds.cuda_shown_numbers]:
             place = device.shown.take(device.stream)
             if place is None:
                 break

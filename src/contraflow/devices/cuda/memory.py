@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from contraflow import thresholds
 from contraflow.devices.cuda.driver import Driver
 from contraflow.dtypes import DType
 from contraflow.errors import OutOfMemoryError
@@ -204,12 +205,11 @@ class Transfers:
     """
 
     PARTS, PART = 4, 8 << 20
-    DOWN = 1 << 16  # bytes that come down through such memory; more goes by the driver
 
     def __init__(self, driver: Driver, stream: Any) -> None:
         self._driver, self._stream = driver, stream
         self._ring = 0  # allocated when something is first uploaded
-        self._down = 0
+        self._down, self._most_down = 0, thresholds.cuda_staged_download
         self._events: list[Any] = []
         self._part = self._used = 0
         self._copy_down = driver.quick("cuMemcpyDtoHAsync_v2")
@@ -239,12 +239,12 @@ class Transfers:
     def download(self, pointer: int, array: np.ndarray) -> None:
         """Copy memory of the GPU to an array, and wait for it."""
         target, size = array.__array_interface__["data"][0], array.nbytes
-        if size > self.DOWN:
+        if size > self._most_down:
             self._driver("cuMemcpyDtoHAsync", target, pointer, size, self._stream)
             self._driver("cuStreamSynchronize", self._stream)
             return
         if not self._down:
-            self._down = self._pinned(self.DOWN)
+            self._down = self._pinned(self._most_down)
         self._driver.enter()
         stream = ctypes.c_void_p(int(self._stream))
         if size:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from contraflow import thresholds
 from contraflow.devices.cuda.driver import Driver
 from contraflow.devices.cuda.memory import GRAIN, BufferLoan, Memory
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, PendingRuns
@@ -24,8 +25,6 @@ LINE_BITS = 32  # of a mark, less 1: the tape line, and above it the number of t
 
 class CudaRuns:
     """The runs of one GPU whose outcomes are not known yet."""
-
-    MOST = 64  # of these; then the host waits for the older half
 
     def __init__(self, driver: Driver, stream: Any, memory: Memory) -> None:
         self._driver, self._stream = driver, stream
@@ -61,12 +60,12 @@ class CudaRuns:
         if late is None or not pending.concerns(late, may_fail):
             return 0
         waiting = len(pending)
-        if waiting >= self.MOST:
+        if waiting >= thresholds.cuda_waiting_runs:
             self._driver("cuEventSynchronize", self._event)
             self.check()
             pending.ended_well(self._before_event)
             self._record()
-        elif waiting == self.MOST // 2:
+        elif waiting == thresholds.cuda_waiting_runs // 2:
             self._record()
         return pending.add(late, partial(self._clear, made))
 
