@@ -17,7 +17,7 @@ _sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Whether this installation has code for CUDA devices: it is made when it is needed."""
+    """Whether this installation can compile code for CUDA devices: every one can."""
     return True
 
 

@@ -8,7 +8,7 @@
       write %1 = %7
       return %3
 
-The first line also names the device, if it is not the cpu: `tape step on cuda`.
+The first line also names the device, if it is not the cpu: `tape step on NAME`.
 
 A view of a value is a `strided` line: views fold into reads when the tape is lowered, so no other
 view op appears. A `write` says that an input's memory holds another value when the program ends.

@@ -64,7 +64,7 @@ class LBFGS(Optimizer):
         )  # fmt: skip
 
     def adopt_groups(self, given: Sequence[Any]) -> list[ParamGroup]:
-        """Take the one group there may be."""
+        """Adopt the parameter group; LBFGS supports only one."""
         if len(given) > 1:
             raise ValueError("LBFGS: there can be one parameter group only.")
         return super().adopt_groups(given)

@@ -280,7 +280,7 @@ class Optimizer(HookedOptimizer):
         self._share_counters(group)
 
     def _share_counters(self, group: ParamGroup) -> None:
-        """Let parameters whose counters stand at the same numbers have the same counters."""
+        """Share step counters among parameters whose counters are equal."""
         known: dict[Any, dict[str, HostScalar]] = {}
         for p in group["params"]:
             counters = _counters(self.state[p])

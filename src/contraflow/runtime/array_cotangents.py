@@ -202,11 +202,11 @@ def _whole(g: Cotangent) -> Cotangent:
 
 
 def _shortcut(form: Form) -> Any:
-    """How backward goes through such nodes by itself, False where it does not.
+    """How backward handles the nodes of a form without tensors, False where it cannot.
 
     A tuple of steps where the rules are arithmetic on little data of one floating dtype: the input,
     the index in the entry of its target, the function, and how its arguments are picked. Else a
-    table for routines over arrays (`eager.learn_rules`), or `_MOVES` for a node that only moves
+    table for routines over arrays (`eager._learn_rules`), or `_MOVES` for a node that only moves
     elements.
     """
     op, bound = form.op, form.backward

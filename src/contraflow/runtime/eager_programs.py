@@ -434,8 +434,8 @@ class Routine:
         self, name: str, function: Callable[..., Any], inputs: Sequence[Any], repeats: bool = False,
         device: str = "cpu", is_open: bool = False,
     ) -> None:  # fmt: skip
-        """Record a function; one whose backward `repeats` it must not be much work. If it `is_open`
-        numbers may be others at every run."""
+        """Record a function. If its backward `repeats` it, one that is much work is refused. If it
+        `is_open`, numbers among the inputs may differ from run to run."""
         self.device = device
         self._numbers: list[int] = []
         if is_open:

@@ -527,7 +527,8 @@ def new_tensor(
 
 
 def _over(array: np.ndarray) -> Tensor | None:
-    """A tensor over the memory of an array, None where strides go back or lie askew."""
+    """A tensor over the memory of an array, None where a stride is negative or not
+    a multiple of the element's size."""
     dtype = dtypes.from_numpy(array.dtype)
     shared: Tensor | None = state().context.shared_array(array)
     if shared is not None:  # an argument of a function that is being recorded

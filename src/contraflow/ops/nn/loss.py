@@ -75,7 +75,7 @@ def _reductions(*inputs: Any, **params: Any) -> Any:
 
 
 def unknown_reduction(name: str, count: int = 2) -> Any:
-    """The failure of a reduction that there is not, for an op of so many inputs."""
+    """The failure of an unknown `reduction`, for an op of `count` inputs."""
     return lambda: (
         Failure(
             (Array((2,)),) * count, {"reduction": "all"}, ValueError,

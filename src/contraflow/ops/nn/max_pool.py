@@ -298,7 +298,7 @@ def _max_windows_ref(
     internal=True,
 )  # fmt: skip
 def max_windows(x, *, kernel, stride, dilation, pads):
-    """The largest element of each window of the last dims, and its tap; padding is none."""
+    """The largest element of each window of the last dims, and its tap; padding is never chosen."""
     n = len(kernel)
     patches = windows(
         padded(x, pads, lowest(x.dtype)), kernel=kernel, stride=stride, dilation=dilation
