@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.compiler.test_add_rule import modules_naming
 
 import contraflow as cf
 from contraflow.capture.hit import MISS, misses
 from contraflow.capture.observing.containers import Containers
+from contraflow.capture.state import reads
 from contraflow.capture.state.places import ConditionWriter, Place
 from contraflow.capture.state.reads import Read
 
@@ -77,3 +79,40 @@ def test_a_guard_is_added_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scaled.captures == 2
     assert scaled.changes == ["sizes was even and is odd"]
     assert "recorded again: sizes was even and is odd" in scaled.explain()
+
+
+# Conditions that several sorts of reads come to, so that more than one link of the observer adds
+# them. `Equal` and `Same` are those of plain values; what stays a number may become an input.
+OBSERVING = "capture/observing/"
+ADDED_BY_SEVERAL = {
+    "Equal": ["capture/findings.py", f"{OBSERVING}sight.py", "capture/state/guards.py"],
+    "Same": [
+        "capture/findings.py", f"{OBSERVING}showing.py", f"{OBSERVING}sight.py",
+        "capture/state/guards.py",
+    ],
+    "Names": [f"{OBSERVING}{link}.py" for link in ("attributes", "changes", "containers")],
+    "Lacks": [f"{OBSERVING}{link}.py" for link in ("attributes", "containers", "sight")],
+    "Sized": [f"{OBSERVING}{link}.py" for link in ("containers", "observer", "showing")],
+    "Member": [f"{OBSERVING}{link}.py" for link in ("containers", "stores")],
+    "Together": [f"{OBSERVING}{link}.py" for link in ("containers", "sight")],
+}  # fmt: skip
+GUARDS = {
+    kind.__name__: kind
+    for kind in vars(reads).values()
+    if isinstance(kind, type)
+    and issubclass(kind, Read)
+    and not any(derived.__module__ == reads.__name__ for derived in kind.__subclasses__())
+}
+
+
+@pytest.mark.parametrize("name", sorted({*GUARDS, "Same"}))
+def test_a_guard_touches_two_modules(name: str) -> None:
+    """The one that has the class, and the link of the observer that adds it."""
+    modules = modules_naming(name)
+    found = [m for m in modules if m.startswith("capture/") and m != "capture/state/reads.py"]
+    if name in ADDED_BY_SEVERAL:
+        assert found == ADDED_BY_SEVERAL[name]
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(OBSERVING)
+    assert set(modules) - set(found) <= {"capture/state/reads.py", "data/samplers.py"}

@@ -10,13 +10,16 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 import contraflow
 from contraflow import devices
 from contraflow.devices import DeviceInterface, MemoryExchange, ProgramInterface
 
 PACKAGE = Path(contraflow.__file__).parent
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
-SAMPLE = "webgpu"  # the device whose places are looked for
+# The devices whose places are looked for, by their names and those of the languages of kernels.
+SAMPLES = {"webgpu": ("webgpu", "wgsl"), "cuda": ("cuda",)}
 INTERFACES = (DeviceInterface, ProgramInterface, MemoryExchange)
 
 
@@ -48,24 +51,43 @@ def section() -> str:
     return page.partition("### What a new device touches")[2].partition("\n## ")[0]
 
 
-def names_device(path: Path) -> bool:
-    """Whether a module has the device in a text or a name, or imports its renderer. Docstrings and
-    comments do not count."""
+def names_device(path: Path, words: tuple[str, ...]) -> bool:
+    """Whether a module has a device or the language of its kernels in a text, a name or an import.
+    Docstrings and comments do not count."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    return any(speaks(node) for node in nodes if id(node) not in docstrings)
+    found = (named(node) for node in nodes if id(node) not in docstrings)
+    return any(word in text.lower() for text in found for word in words)
 
 
-def speaks(node: ast.AST) -> bool:
-    """Whether a node of a module's tree names the device."""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str) and SAMPLE in node.value.lower()
-    if isinstance(node, ast.ImportFrom):
-        return "wgsl" in (node.module or "") or any(a.name == "wgsl" for a in node.names)
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        name = node.id if isinstance(node, ast.Name) else node.attr
-        return SAMPLE in name.lower()
-    return False
+def named(node: ast.AST) -> str:
+    """What a node of a module's tree names, or the text that it is."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.ImportFrom(module=module, names=names):
+            return " ".join([module or "", *(a.name for a in names)])
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            return name
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.keyword(arg=str(name)):
+            return name
+    return ""
+
+
+def modules_that_name(device: str) -> set[str]:
+    """The modules outside of the folder of a device that name it."""
+    folder = PACKAGE / "devices" / device
+    return {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if folder not in path.parents and names_device(path, SAMPLES[device])
+    }
+
+
+def listed(device: str) -> set[str]:
+    """The paths that the table of a device names."""
+    rows = section().partition(f"\n| {device} | what is written there |\n")[2].partition("\n\n")[0]
+    return set(re.findall(r"^\| `([\w/.]+)` \|", rows, re.MULTILINE))
 
 
 def test_every_member_of_an_interface_is_in_the_list() -> None:
@@ -74,19 +96,33 @@ def test_every_member_of_an_interface_is_in_the_list() -> None:
     assert table() in section(), f"docs/architecture.md needs these rows:\n{table()}"
 
 
-def test_the_list_names_the_places_that_name_a_device() -> None:
-    folder = PACKAGE / "devices" / SAMPLE
+@pytest.mark.parametrize("device", SAMPLES)
+def test_the_list_names_the_places_that_name_a_device(device: str) -> None:
+    table = listed(device)
+    folders = {name for name in table if not name.endswith(".py")}
     found = {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if folder not in path.parents and names_device(path)
+        name
+        for name in modules_that_name(device) - {"__init__.py"}
+        if not name.startswith(tuple(f"{folder}/" for folder in folders))
     }
-    listed = set(re.findall(r"^\| `([\w/.]+)` \|", section(), re.MULTILINE))
-    listed = {name for name in listed if not name.partition(".")[0].endswith(("face", "Exchange"))}
-    files = {name for name in listed if name.endswith(".py")}
-    assert files == found - {"__init__.py"} | {"render/clike/wgsl.py", f"{SAMPLE}.py"}
-    assert listed - files == {f"devices/{SAMPLE}"}
-    assert all((PACKAGE / name).exists() for name in listed)
+    assert table - folders == found
+    assert f"devices/{device}" in folders
+    assert all((PACKAGE / name).exists() for name in table)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 'on webgpu:0'", "import_ = webgpu_kernels", "f(wgsl='abs({})')", "_WGSL_NAN = 1",
+        "from contraflow.render.clike import wgsl", "def is_webgpu(x): ...", "x.webgpu()",
+    ],
+)  # fmt: skip
+def test_a_name_of_a_device_is_found(text: str, tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(f'"""About webgpu."""\n# and wgsl\n{text}\n')
+    assert names_device(module, SAMPLES["webgpu"])
+    module.write_text('"""About webgpu."""\n# and wgsl\nx = 1\n')
+    assert not names_device(module, SAMPLES["webgpu"])
 
 
 def test_devices_are_known_by_the_same_names() -> None:

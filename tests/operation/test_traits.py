@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compiler.test_add_rule import modules_naming
 
 import contraflow as cf
 from contraflow.capture.backward_tape import without
@@ -19,6 +20,7 @@ from contraflow.compiler import passes
 from contraflow.compiler.fuse import stored_products
 from contraflow.compiler.tape import Tape, Value, count_uses
 from contraflow.contexts.batch import Batch
+from contraflow.devices.cuda import matrices
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import create, elementwise, index, view
 from contraflow.operation.op import REGISTRY, Op
@@ -143,6 +145,14 @@ def test_no_module_outside_of_ops_knows_an_op_by_its_name() -> None:
         for line in comparisons(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+def test_libraries_of_devices_do_ops_by_name_and_nothing_else_does() -> None:
+    """The one exception: devices lie below the ops, so their limits cannot have these."""
+    assert modules_naming("has_call") == ["compiler/fuse.py", "compiler/kernel.py"]
+    for name in matrices.OPS:
+        assert REGISTRY[name].kind.lowering == "opaque"
+        assert callable(getattr(matrices.MatrixSolver, name))
 
 
 # --- declarations --------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
+from tests.helpers.walled import opened
 
 import contraflow as cf
 from contraflow import thresholds
@@ -152,29 +154,56 @@ def test_a_reference_in_place_of_parts_gives_their_bits(name: str, dtype: cf.DTy
                     assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
-def part_of(name: str) -> str | None:
-    """Which of the parts of eager mode a function belongs to."""
-    module, _, function = name.partition(":")
-    if module == "contexts.applying" and function.startswith("OpContext."):
-        return "applying"
-    parts = {
-        "runtime.eager": "eager", "runtime.eager_programs": "programs",
-        "runtime.array_cotangents": "cotangents", "graph.engine": "engine",
-    }  # fmt: skip
-    return parts.get(module)
-
-
-DIRECTIONS = {
-    ("applying", "eager"), ("eager", "programs"), ("engine", "cotangents"),
-    ("cotangents", "programs"),
+PARTS = {
+    "contexts.applying": "applying", "runtime.eager": "eager",
+    "runtime.eager_programs": "programs", "runtime.array_cotangents": "cotangents",
+    "graph.engine": "engine",
+}  # fmt: skip
+# Direct calls from part to part. Those with functions are calls of these and of no others.
+CALLS: dict[tuple[str, str], set[str] | None] = {
+    ("applying", "eager"): None,
+    ("eager", "applying"): {
+        "OpContext._attach", "OpContext.execute_there", "connect", "form_of", "has_kernel", "owned",
+        "specs_of",
+    },
+    ("eager", "programs"): None,
+    ("programs", "eager"): {"_fitted"},  # the function that `Eager.derive` has recorded
+    ("engine", "cotangents"): None,
+    ("cotangents", "programs"): None,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sizes", [(4, 3, 3), (256, 128, 128)])
-def test_parts_call_each_other_in_one_direction(sizes: tuple[int, int, int]):
-    calls = [call for found in passes(*sizes) for call in found]
-    found = {(part_of(call.caller), part_of(call.callee)) for call in calls}
-    between = {(a, b) for a, b in found if a is not None and b is not None and a != b}
-    assert ("applying", "eager") in between
-    assert ("engine", "cotangents") in between
-    assert between <= DIRECTIONS
+def between_parts(calls: Sequence[Call]) -> set[tuple[tuple[str, str], str]]:
+    """The direct calls from part to part, and the functions that are called."""
+    found = set()
+    for call in calls:
+        caller, (module, _, function) = call.caller.partition(":")[0], call.callee.partition(":")
+        if {caller, module} <= PARTS.keys() and caller != module:
+            found.add(((PARTS[caller], PARTS[module]), function))
+    return found
+
+
+def first_and_later_calls(device: str) -> list[Call]:
+    """The calls of a pass of which nothing was prepared, and of those that repeat it."""
+    found = []
+    with cf.device(device):
+        for sizes in ((5, 7, 3), (129, 257, 131)):
+            x, w = (cf.ones(shape, requires_grad=True) for shape in (sizes[:2], sizes[1:]))
+            for _ in range(4):
+                _, calls = calls_of(lambda x=x, w=w: cf.softmax(cf.tanh(x @ w), 0).sum().backward())
+                found += calls
+        _, calls = calls_of(lambda: x.detach().add_(1.0)[0].clone())
+    # Beside tensors of another device than that of new tensors.
+    _, others = calls_of(lambda: (x.detach() - 3.0).exp())
+    return [*found, *calls, *others]
+
+
+@pytest.mark.parametrize("device", ["cpu", "walled"])
+def test_parts_call_each_other_as_the_docs_say(device: str):
+    with opened() if device == "walled" else contextlib.nullcontext():
+        found = between_parts(first_and_later_calls(device))
+    assert {pair for pair, _ in found} <= CALLS.keys()
+    assert ("eager", "programs") in {pair for pair, _ in found}
+    assert ((("eager", "applying"), "OpContext.execute_there") in found) is (device == "walled")
+    for pair, function in found:
+        assert CALLS[pair] is None or function in CALLS[pair], (pair, function)
