@@ -4,7 +4,7 @@ from contraflow.names import getter
 
 
 def is_available() -> bool:
-    """Whether `device="mps"` works: it does not."""
+    """Whether there is such a device: there is not."""
     return False
 
 
@@ -14,15 +14,15 @@ def device_count() -> int:
 
 
 def empty_cache() -> None:
-    """Nothing."""
+    """Do nothing: there is no memory of such a device."""
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: there is no such device to seed."""
+    """Do nothing: there is no generator of such a device."""
 
 
 def synchronize(device: object = None) -> None:
-    """Nothing: there is nothing to wait for."""
+    """Do nothing: there is no work on such a device."""
 
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]

@@ -1,30 +1,8 @@
 """PyTorch's questions about Intel's GPUs, which webgpu serves: there is no such device here."""
 
+from contraflow.mps import __all__
 from contraflow.names import getter
 
-
-def is_available() -> bool:
-    """Whether `device="xpu"` works: it does not."""
-    return False
-
-
-def device_count() -> int:
-    """The number of such devices: 0."""
-    return 0
-
-
-def empty_cache() -> None:
-    """Nothing."""
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing: there is no such device to seed."""
-
-
-def synchronize(device: object = None) -> None:
-    """Nothing: there is nothing to wait for."""
-
-
-__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]
+__all__ = [*__all__]  # the names that both have
 
 globals()["__getattr__"] = getter(__name__)

@@ -76,6 +76,7 @@ class WalledBuffer:
 class WalledDevice:
     """A device that computes by the interpreter."""
 
+    holds_arrays = False
     asynchronous = False
     exchange: WalledExchange | None = None
 

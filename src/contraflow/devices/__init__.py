@@ -92,6 +92,7 @@ class DeviceInterface(Protocol):
 
     name: str  # as users write it
     limits: Limits  # all that the compiler learns of it
+    holds_arrays: bool  # its buffers are NumPy arrays, which programs take as they are
     asynchronous: bool  # programs may run after `run` has returned
     exchange: MemoryExchange | None  # None where other libraries cannot reach its memory
 

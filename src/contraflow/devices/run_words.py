@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from contraflow.compiler.plan import Plan
 
 WORD = 8  # bytes
+
+
+def addresses_of(address: Callable[[Any], int], buffers: Iterable[Any]) -> list[int]:
+    """The addresses of buffers, by the function of their device; integers are addresses already."""
+    return [b if type(b) is int else address(b) for b in buffers]
 
 
 class RunWords:

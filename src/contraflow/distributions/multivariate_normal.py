@@ -56,7 +56,23 @@ def one_matrix(subject: str, **given: Tensor | None) -> tuple[str, Tensor]:
     return name, matrix
 
 
-class MultivariateNormal(Distribution):
+class CovarianceByFactor:
+    """The part of distributions whose covariance has a Cholesky factor, given or computed."""
+
+    _factor: Tensor  # unless `scale_tril` is given
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The Cholesky factor of the covariance."""
+        return self._factor
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance."""
+        return self.scale_tril @ self.scale_tril.mT
+
+
+class MultivariateNormal(CovarianceByFactor, Distribution):
     """Normal vectors of mean `loc` [..., n], and one of three matrices [..., n, n].
 
     These are `covariance_matrix`, its inverse `precision_matrix`, and its Cholesky factor
@@ -106,16 +122,6 @@ class MultivariateNormal(Distribution):
         if name != "scale_tril":
             make = cholesky if name == "covariance_matrix" else factor_of_precision
             self._factor = make(self.__dict__[name])
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance."""
-        return self._factor
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance."""
-        return self.scale_tril @ self.scale_tril.mT
 
     @lazy_property
     def precision_matrix(self) -> Tensor:

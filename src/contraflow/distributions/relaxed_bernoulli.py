@@ -8,7 +8,7 @@ from typing import Any
 from contraflow.distributions import constraints
 from contraflow.distributions.elementwise_transforms import SigmoidTransform
 from contraflow.distributions.probabilities import OfTrials
-from contraflow.distributions.transformed_distribution import TransformedDistribution
+from contraflow.distributions.transformed_distribution import Relaxed
 from contraflow.distributions.utils import open_uniform
 from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.tensors.tensor import Tensor
@@ -50,7 +50,7 @@ class LogitRelaxedBernoulli(OfTrials):
         return self.temperature.log() + logsigmoid(distance) + logsigmoid(-distance)
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1) that are close to a Bernoulli variate where the `temperature` is low.
 
     >>> import contraflow as cf
@@ -75,21 +75,3 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
         super().__init__(base, SigmoidTransform(), validate_args)
-
-    def _check_parameters(self) -> None:
-        """Nothing to check: the base has done it."""
-
-    @property
-    def temperature(self) -> Tensor:
-        """How far from 0 and 1 samples are."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """log(p / (1 - p)) of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self.base_dist.probs

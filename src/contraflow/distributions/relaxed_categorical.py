@@ -8,7 +8,7 @@ from typing import Any, Self
 from contraflow.distributions import constraints
 from contraflow.distributions.categorical import WithCategorical
 from contraflow.distributions.elementwise_transforms import ExpTransform
-from contraflow.distributions.transformed_distribution import TransformedDistribution
+from contraflow.distributions.transformed_distribution import Relaxed
 from contraflow.distributions.utils import open_uniform
 from contraflow.ops.creation.create import full
 from contraflow.ops.nn.norm import log_softmax
@@ -63,7 +63,7 @@ class ExpRelaxedCategorical(WithCategorical):
         return scores.sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Vectors [..., classes] on the simplex, close to one-hot ones where `temperature` is low.
 
     >>> import contraflow as cf
@@ -84,21 +84,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
-
-    def _check_parameters(self) -> None:
-        """Nothing to check: the base has done it."""
-
-    @property
-    def temperature(self) -> Tensor:
-        """How far from one-hot samples are."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities [..., classes]."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities [..., classes]."""
-        return self.base_dist.probs

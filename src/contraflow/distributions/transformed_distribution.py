@@ -139,3 +139,25 @@ class TransformedDistribution(Distribution):
         if isinstance(sign, int) and sign == 1:
             return probability
         return sign * (probability - 0.5) + 0.5
+
+
+class Relaxed(TransformedDistribution):
+    """The part of distributions that approach discrete ones as their `temperature` goes to 0."""
+
+    def _check_parameters(self) -> None:
+        """Nothing to check: the base has done it."""
+
+    @property
+    def temperature(self) -> Tensor:
+        """How far from those of the discrete distribution samples are."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """The logits of the discrete distribution, as those of its class."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities of the discrete distribution."""
+        return self.base_dist.probs

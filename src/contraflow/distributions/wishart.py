@@ -9,6 +9,7 @@ from typing import Any
 from contraflow.distributions import constraints
 from contraflow.distributions.exp_family import ExponentialFamily
 from contraflow.distributions.multivariate_normal import (
+    CovarianceByFactor,
     factor_of_precision,
     half_log_det,
     one_matrix,
@@ -25,7 +26,7 @@ from contraflow.shapes import broadcast_shapes
 from contraflow.tensors.tensor import Tensor
 
 
-class Wishart(ExponentialFamily):
+class Wishart(CovarianceByFactor, ExponentialFamily):
     """Sums of outer products of `df` normal vectors of mean 0: matrices [..., n, n].
 
     Their covariance is given by one of `covariance_matrix`, `precision_matrix` and `scale_tril`, as
@@ -73,16 +74,6 @@ class Wishart(ExponentialFamily):
             "scale_tril": constraints.lower_cholesky,
             "df": constraints.greater_than(self._event_shape[0] - 1),
         }
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance."""
-        return self._factor
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance."""
-        return self.scale_tril @ self.scale_tril.mT
 
     @lazy_property
     def precision_matrix(self) -> Tensor:

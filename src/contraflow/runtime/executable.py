@@ -26,6 +26,7 @@ from contraflow.compiler.passes import optimize
 from contraflow.compiler.plan import HostStep, make_plan
 from contraflow.compiler.tape import Tape, TapeLine, Value, unnamed
 from contraflow.devices.failures import LateFailure, StepRefused, overflow
+from contraflow.devices.run_words import addresses_of
 from contraflow.devices.segments import kernel_steps
 from contraflow.errors import DeviceError, OutOfRange
 from contraflow.render import python
@@ -226,11 +227,10 @@ class Native:
         buffers = list(arrays)
         blocks = take(self.pairs, buffers)
         try:
-            if self.device.name == "cpu":
+            if self.device.holds_arrays:
                 self.program.replay(buffers, words)
             else:
-                address = self.device.address
-                addresses = [b if type(b) is int else address(b) for b in buffers]
+                addresses = addresses_of(self.device.address, buffers)
                 late = LateFailure(self.with_line) if self.is_asynchronous else None
                 self.program.run(addresses, words, late)
         except IndexError as error:
@@ -238,7 +238,7 @@ class Native:
         outputs = [block.array for block in blocks]
         for (i, dtype), number in zip(self.host_outputs, known):
             output = np.array(number, dtype)
-            outputs.insert(i, output if self.device.name == "cpu" else self.device.upload(output))
+            outputs.insert(i, output if self.device.holds_arrays else self.device.upload(output))
         return outputs
 
     @property
@@ -349,7 +349,7 @@ class Native:
         """The number that an output is, or that its block holds, in these lines."""
         if position not in self.scalar_outputs:
             block = self.block(position)
-            return f"{block}.array" if self.device.name == "cpu" else f"number_of({block})"
+            return f"{block}.array" if self.device.holds_arrays else f"number_of({block})"
         return f"known[{[i for i, _ in self.host_outputs].index(position)}]"
 
     def _pair(self, position: int) -> int:

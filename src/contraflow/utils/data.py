@@ -2,32 +2,9 @@
 
 import sys
 
-from contraflow.data import (
-    BatchSampler,
-    ChainDataset,
-    ConcatDataset,
-    DataLoader,
-    Dataset,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    StackDataset,
-    Subset,
-    SubsetRandomSampler,
-    TensorDataset,
-    WeightedRandomSampler,
-    WorkerInfo,
-    collate,
-    datasets,
-    default_collate,
-    default_convert,
-    get_worker_info,
-    loader,
-    random_split,
-    samplers,
-)
+from contraflow.data import *  # noqa: F403
+from contraflow.data import __all__ as _names
+from contraflow.data import collate, datasets, loader, samplers
 from contraflow.names import getter
 
 # PyTorch's names of the modules within, which programs import from too.
@@ -38,28 +15,6 @@ for _name, _module in _MODULES.items():
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
 __path__: list[str] = []  # so that they can be imported
 
-__all__ = [
-    "BatchSampler",
-    "ChainDataset",
-    "ConcatDataset",
-    "DataLoader",
-    "Dataset",
-    "DistributedSampler",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "StackDataset",
-    "Subset",
-    "SubsetRandomSampler",
-    "TensorDataset",
-    "WeightedRandomSampler",
-    "WorkerInfo",
-    "collate",
-    "default_collate",
-    "default_convert",
-    "get_worker_info",
-    "random_split",
-]
+__all__ = [*_names, "collate"]
 
 globals()["__getattr__"] = getter(__name__)

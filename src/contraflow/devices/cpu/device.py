@@ -23,6 +23,7 @@ class CpuDevice:
     """The cpu as a Device."""
 
     name = "cpu"
+    holds_arrays = True
     asynchronous = False
     exchange = None  # NumPy does it
 

@@ -50,6 +50,7 @@ class KeptHandle(weakref.ref[Any]):
 class CudaDevice:
     """One GPU."""
 
+    holds_arrays = False
     asynchronous = True
 
     def __init__(self, driver: Driver) -> None:

@@ -19,7 +19,7 @@ from contraflow.devices.cuda.memory import BufferLoan
 from contraflow.devices.cuda.runs import CALLS, LINE_BITS, OPS
 from contraflow.devices.cuda.timing import MOST_TIMED
 from contraflow.devices.failures import LateFailure
-from contraflow.devices.run_words import RunWords
+from contraflow.devices.run_words import RunWords, addresses_of
 from contraflow.devices.segments import kernel_steps, step_event
 from contraflow.operation.context import state
 
@@ -57,8 +57,7 @@ class CudaProgram:
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps. `buffers` are those of the input and output slots, in slot order."""
-        address = self._device.address
-        self.run([b if type(b) is int else address(b) for b in buffers], tuple(scalars))
+        self.run(addresses_of(self._device.address, buffers), tuple(scalars))
 
     def run(
         self,

@@ -67,6 +67,7 @@ class WebgpuDevice:
     """An adapter as a Device."""
 
     name = "webgpu"
+    holds_arrays = False
     asynchronous = True  # but for ops of eager mode that may find a wrong index, which wait for it
     exchange = None  # its memory has no addresses that others know
 

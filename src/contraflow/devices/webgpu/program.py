@@ -12,6 +12,7 @@ from contraflow.compiler.kernel import WRITES
 from contraflow.compiler.plan import KernelStep, Plan
 from contraflow.devices.failures import IndexOutOfRange, LateFailure, StepRefused
 from contraflow.devices.narrow_values import packed_scalars
+from contraflow.devices.run_words import addresses_of
 from contraflow.devices.segments import kernel_steps, step_event
 from contraflow.devices.webgpu import windows
 from contraflow.devices.webgpu.buffers import SPAN, WORD, GpuMemory
@@ -161,8 +162,7 @@ class WebgpuProgram:
 
     def replay(self, buffers: Sequence[Any], scalars: Sequence[float | int]) -> None:
         """Run all steps over buffers."""
-        address = self.device.address
-        self.run([b if type(b) is int else address(b) for b in buffers], tuple(scalars))
+        self.run(addresses_of(self.device.address, buffers), tuple(scalars))
 
     def run(
         self,
