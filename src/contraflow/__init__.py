@@ -64,21 +64,18 @@ from contraflow.errors import (
 from contraflow.names import missing as _missing
 from contraflow.operation.op import REGISTRY as _REGISTRY
 from contraflow.ops.creation.create import (
-    as_tensor,
     empty,
     empty_like,
     eye,
-    from_dlpack,
-    from_numpy,
     full_like,
     linspace,
     logspace,
     ones,
     ones_like,
-    tensor,
     zeros,
     zeros_like,
 )
+from contraflow.ops.creation.data import as_tensor, from_dlpack, from_numpy, tensor
 from contraflow.ops.creation.random import rand, randn
 from contraflow.ops.creation.sampling import (
     bernoulli,

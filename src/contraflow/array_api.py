@@ -38,15 +38,10 @@ from contraflow.dtypes import (
 from contraflow.dtypes import bool_ as bool
 from contraflow.operation.op import REGISTRY
 from contraflow.ops.creation.arrays import asarray as _asarray
-from contraflow.ops.creation.create import (
-    empty_like,
-    from_dlpack,
-    full_like,
-    ones_like,
-    zeros_like,
-)
+from contraflow.ops.creation.create import empty_like, full_like, ones_like, zeros_like
 from contraflow.ops.creation.create import linspace as _linspace
 from contraflow.ops.creation.create import zeros as _zeros
+from contraflow.ops.creation.data import from_dlpack
 from contraflow.ops.queries import broadcast_shapes
 from contraflow.ops.queries import result_type as _result_type
 from contraflow.tensors.tensor import Tensor

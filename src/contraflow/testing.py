@@ -18,7 +18,7 @@ from contraflow.names import getter
 from contraflow.operation.context import apply
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.reduction.reduce import sum_
 from contraflow.spec import Params
 from contraflow.tensors.tensor import Tensor

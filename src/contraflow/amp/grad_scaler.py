@@ -18,7 +18,7 @@ from contraflow.devices.names import Device
 from contraflow.dtypes import float16, float32, int32
 from contraflow.errors import GradientError, describe
 from contraflow.operation.context import Context, device_of, other_devices, state
-from contraflow.ops.creation.create import as_tensor, tensor
+from contraflow.ops.creation.data import as_tensor, tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.shape.joining import stack
 from contraflow.optim.optimizer import Optimizer

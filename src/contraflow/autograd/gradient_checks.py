@@ -12,7 +12,8 @@ from contraflow.errors import GradientError, describe
 from contraflow.graph import engine
 from contraflow.operation.context import changed, state
 from contraflow.operation.public import public
-from contraflow.ops.creation.create import full, tensor
+from contraflow.ops.creation.create import full
+from contraflow.ops.creation.data import tensor
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import leaves_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from contraflow.data.datasets import Rows
 from contraflow.dtypes import float64
 from contraflow.errors import describe
-from contraflow.ops.creation.create import as_tensor, tensor
+from contraflow.ops.creation.data import as_tensor, tensor
 from contraflow.ops.shape.joining import stack
 from contraflow.tensors.tensor import Tensor
 from contraflow.tensors.tree import like, parts

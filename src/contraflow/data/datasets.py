@@ -11,7 +11,7 @@ from typing import Any
 
 from contraflow.dtypes import int64
 from contraflow.errors import describe
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.creation.sampling import randperm
 from contraflow.tensors.generator import Generator
 from contraflow.tensors.tensor import Tensor

@@ -8,7 +8,7 @@ from types import GenericAlias
 from typing import Any
 
 from contraflow.dtypes import float64
-from contraflow.ops.creation.create import as_tensor
+from contraflow.ops.creation.data import as_tensor
 from contraflow.ops.creation.sampling import multinomial, randint, randperm
 from contraflow.tensors.generator import Generator
 

@@ -9,7 +9,8 @@ from typing import Any
 from contraflow.dtypes import bfloat16, float16, float32, float64, get_default_dtype
 from contraflow.errors import describe
 from contraflow.operation.public import public
-from contraflow.ops.creation.create import full, tensor, zeros
+from contraflow.ops.creation.create import full, zeros
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.creation.random import draw, randn
 from contraflow.ops.creation.random import normal as _normal
 from contraflow.ops.creation.random import uniform as _uniform

@@ -9,7 +9,8 @@ from contraflow.errors import describe
 from contraflow.nn.steps import time_steps
 from contraflow.operation.context import state
 from contraflow.operation.public import public
-from contraflow.ops.creation.create import arange, as_tensor, full
+from contraflow.ops.creation.create import arange, full
+from contraflow.ops.creation.data import as_tensor
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import exp, where
 from contraflow.ops.elementwise.mathematics import logaddexp

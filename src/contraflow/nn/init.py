@@ -12,7 +12,8 @@ import numpy as np
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import describe
 from contraflow.names import getter
-from contraflow.ops.creation.create import as_tensor, eye
+from contraflow.ops.creation.create import eye
+from contraflow.ops.creation.data import as_tensor
 from contraflow.ops.creation.random import rand, randn
 from contraflow.ops.elementwise.arithmetic import clamp
 from contraflow.ops.elementwise.basic import sign

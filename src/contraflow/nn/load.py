@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from contraflow.autograd.modes import no_grad
 from contraflow.errors import MismatchError, describe
 from contraflow.nn.parameter import Parameter, UninitializedTensorMixin, is_lazy
-from contraflow.ops.creation.create import as_tensor
+from contraflow.ops.creation.data import as_tensor
 from contraflow.tensors.tensor import Tensor
 
 EXTRA_STATE = "_extra_state"  # the name of what `get_extra_state` gives

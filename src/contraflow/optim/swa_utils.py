@@ -13,7 +13,7 @@ from contraflow.names import getter
 from contraflow.nn.module import Module
 from contraflow.nn.norm import _BatchNorm
 from contraflow.operation.context import state
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.optim.lr_scheduler.schedule import LRScheduler, for_each_group
 from contraflow.optim.optimizer import Optimizer

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from contraflow.ops.creation.create import from_dlpack
+from contraflow.ops.creation.data import from_dlpack
 from contraflow.tensors.tensor import Tensor
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from einops._backends import AbstractBackend
 
-from contraflow.ops.creation.create import arange, from_numpy
+from contraflow.ops.creation.create import arange
+from contraflow.ops.creation.data import from_numpy
 from contraflow.ops.linalg.einsum import einsum
 from contraflow.ops.shape.joining import cat, stack
 from contraflow.tensors.tensor import Tensor

@@ -10,7 +10,7 @@ from contraflow.autograd.modes import no_grad
 from contraflow.capture.compile import CompileOptions, compiled_function, runs_native
 from contraflow.operation.context import other_devices
 from contraflow.operation.public import public
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_max, isfinite
 from contraflow.ops.linalg.norms import vector_norm
 from contraflow.ops.shape.joining import stack

@@ -10,7 +10,7 @@ import numpy as np
 from contraflow.dtypes import float16, float32, float64
 from contraflow.names import getter
 from contraflow.operation.public import public
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.slices import index_select
 from contraflow.ops.shape.arrange import pad

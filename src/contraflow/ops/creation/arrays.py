@@ -13,15 +13,8 @@ from contraflow.devices.names import Device
 from contraflow.dtypes import DType
 from contraflow.expressions.expression import Number
 from contraflow.operation.public import creation, public
-from contraflow.ops.creation.create import (
-    arange,
-    as_tensor,
-    finish,
-    from_numpy,
-    full,
-    of_doubles,
-    zeros,
-)  # fmt: skip
+from contraflow.ops.creation.create import arange, finish, full, of_doubles, zeros
+from contraflow.ops.creation.data import as_tensor, from_numpy  # fmt: skip
 from contraflow.tensors.tensor import Tensor
 
 

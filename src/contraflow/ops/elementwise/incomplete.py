@@ -20,7 +20,8 @@ from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.expressions.special_functions import BERNOULLI
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import full, tensor
+from contraflow.ops.creation.create import full
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import exp, log, sqrt, where
 from contraflow.ops.elementwise.mathematics import digamma, expm1, lgamma, log1p
 from contraflow.ops.reduction.reduce import require_floating

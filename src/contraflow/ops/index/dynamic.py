@@ -13,7 +13,7 @@ from contraflow.errors import describe
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite, host
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.gather import take_at
 from contraflow.ops.index.slices import index_select

@@ -20,7 +20,8 @@ from contraflow.errors import TRANSLATED, describe, retold
 from contraflow.operation.context import apply, call_near, mixed, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import full, tensor
+from contraflow.ops.creation.create import full
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import to_dtype, where
 from contraflow.ops.index.dynamic import nonzero
 from contraflow.ops.index.gather import point_key, put_at, take_at

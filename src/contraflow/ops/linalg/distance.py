@@ -9,7 +9,7 @@ import numpy as np
 from contraflow.errors import describe
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.arithmetic import clamp_min
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.slices import index_select

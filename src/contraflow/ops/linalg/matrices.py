@@ -10,7 +10,8 @@ from contraflow import dtypes
 from contraflow.errors import describe
 from contraflow.operation.kinds import composite, host
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import as_tensor, full, ones_like, zeros
+from contraflow.ops.creation.create import full, ones_like, zeros
+from contraflow.ops.creation.data import as_tensor
 from contraflow.ops.elementwise.basic import maximum, to_dtype, where
 from contraflow.ops.linalg.decompositions import eigvalsh, svdvals
 from contraflow.ops.linalg.norms import matrix_norm

@@ -16,7 +16,8 @@ from contraflow.errors import describe_spec
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite, host
 from contraflow.operation.samples import Failure, Sample
-from contraflow.ops.creation.create import arange, tensor
+from contraflow.ops.creation.create import arange
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.shape.view import reshape
 from contraflow.shapes import broadcast_shapes

@@ -14,7 +14,7 @@ from contraflow.dtypes import int64
 from contraflow.errors import describe
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.activation import hardtanh
 from contraflow.ops.elementwise.arithmetic import clamp
 from contraflow.ops.elementwise.basic import where

@@ -19,7 +19,8 @@ from contraflow.operation.kinds import REDUCED, composite, index, reduction, win
 from contraflow.operation.op import Op
 from contraflow.operation.reference import add_at
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import arange, tensor, zeros
+from contraflow.ops.creation.create import arange, zeros
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.index.gather import check_integers, gather, scatter_sum
 from contraflow.ops.index.scatter import scatter

@@ -13,7 +13,7 @@ from contraflow.errors import describe
 from contraflow.operation.kinds import composite
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.nn.norm import wide
 from contraflow.ops.nn.resample import Grid, resampled

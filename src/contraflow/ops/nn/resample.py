@@ -20,7 +20,7 @@ from contraflow.expressions import expression as s
 from contraflow.operation.kinds import composite, index
 from contraflow.operation.reference import carried
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import clone, to_dtype
 from contraflow.ops.nn.norm import wide
 from contraflow.ops.shape.view import permute, reshape

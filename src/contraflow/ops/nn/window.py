@@ -19,7 +19,7 @@ from contraflow.expressions import expression as s
 from contraflow.operation.kinds import composite, view, window
 from contraflow.operation.reference import carried
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.index.gather import constant_pad
 from contraflow.ops.shape.view import reshape, slice_
 from contraflow.shapes import Shape, View, numel

@@ -12,7 +12,8 @@ from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import composite, index, view
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import tensor, zeros
+from contraflow.ops.creation.create import zeros
+from contraflow.ops.creation.data import tensor
 from contraflow.ops.index.gather import constant_pad, sum_at
 from contraflow.ops.nn.window import windows
 from contraflow.ops.shape.joining import cat

@@ -14,7 +14,8 @@ from contraflow.operation.kinds import assigning, composite, view
 from contraflow.operation.op import Op
 from contraflow.operation.reference import strided as strided_array
 from contraflow.operation.samples import Array, Failure, Sample
-from contraflow.ops.creation.create import from_numpy, zeros
+from contraflow.ops.creation.create import zeros
+from contraflow.ops.creation.data import from_numpy
 from contraflow.ops.elementwise.basic import clone
 from contraflow.shapes import Shape, View, broadcast_shapes, normalize_dim, numel, whole
 from contraflow.shapes import contiguous as fresh_view
