@@ -15,7 +15,7 @@ from tests.helpers.walled import PLAIN, AsynchronousDevice, GraphDevice, WalledD
 
 import contraflow as cf
 from contraflow.devices.cuda.matrices import OPS
-from contraflow.runtime import eager_programs
+from contraflow.runtime import routine
 from contraflow.testing import assert_close
 
 L = cf.linalg
@@ -103,7 +103,7 @@ def test_a_composite_is_recorded_once(device, monkeypatch):
     x = cf.tensor(regular(4, 3), device="walled")
     L.matrix_norm(x, "nuc")
     made: list[str] = []
-    monkeypatch.setattr(eager_programs, "recorded", lambda name, *_: made.append(name))
+    monkeypatch.setattr(routine, "recorded", lambda name, *_: made.append(name))
     L.matrix_norm(x, "nuc")
     assert made == []
 

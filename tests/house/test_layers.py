@@ -232,7 +232,7 @@ KNOW_THE_CPU = {
     "ops.creation.create",
     "runtime.array_cotangents",
     "runtime.eager",
-    "runtime.eager_programs",
+    "runtime.routine",
     "serialize.files",
     "tensors.convert",
     "tensors.storage",
@@ -401,7 +401,7 @@ ALLOWED = {
         "def load(name):\n    return importlib.import_module(f'contraflow.devices.{name}')",
     ),
     "lower layer by threads.imported": (
-        "runtime.eager_programs",
+        "runtime.recorded",
         "from contraflow import threads\n"
         "def later():\n    return threads.imported('contraflow.contexts.record').Recorder",
     ),

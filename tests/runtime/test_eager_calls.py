@@ -156,7 +156,8 @@ def test_a_reference_in_place_of_parts_gives_their_bits(name: str, dtype: cf.DTy
 
 PARTS = {
     "contexts.applying": "applying", "runtime.eager": "eager",
-    "runtime.eager_programs": "programs", "runtime.array_cotangents": "cotangents",
+    "runtime.eager_programs": "programs", "runtime.recorded": "programs",
+    "runtime.routine": "programs", "runtime.array_cotangents": "cotangents",
     "graph.engine": "engine",
 }  # fmt: skip
 # Direct calls from part to part. Those with functions are calls of these and of no others.

@@ -21,7 +21,7 @@ from contraflow import config, thresholds
 from contraflow.operation.op import Op
 from contraflow.operation.samples import Sample
 from contraflow.runtime import eager_programs
-from contraflow.runtime.eager_programs import Routine
+from contraflow.runtime.routine import Routine
 from contraflow.tensors.tensor import Tensor
 from contraflow.testing import assert_close, make_inputs
 

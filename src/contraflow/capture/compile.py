@@ -23,7 +23,7 @@ from typing import (
 from contraflow import config, threads, thresholds
 from contraflow.compiler import is_compiling as is_compiling
 from contraflow.operation.context import other_devices, state
-from contraflow.runtime import eager_programs
+from contraflow.runtime.recorded import is_worth_a_program
 
 if TYPE_CHECKING:
     from contraflow.capture.compiled import Compiled
@@ -49,7 +49,7 @@ def runs_native(tensors: Sequence[Any]) -> bool:
         found = {t.storage.device for t in tensors}
         if found != {"cpu"}:
             return len(found) == 1
-    return eager_programs.is_worth_a_program(tensors, thresholds.eager_kernel)
+    return is_worth_a_program(tensors, thresholds.eager_kernel)
 
 
 # Attributes that compiled functions, methods and modules have in common.

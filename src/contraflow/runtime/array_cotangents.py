@@ -25,6 +25,7 @@ from contraflow.operation.context import apply, changed, other_devices
 from contraflow.operation.op import Op
 from contraflow.operation.reference import quiet, strided
 from contraflow.runtime import eager_programs
+from contraflow.runtime.recorded import is_worth_a_program
 from contraflow.shapes import Shape, View, contiguous, numel, rearranged
 from contraflow.spec import Spec
 from contraflow.tensors.node import Form
@@ -63,7 +64,7 @@ class Parts:
         pieces = [
             x if isinstance(x, Tensor) else Tensor.of_array(np.asarray(x)) for x, _ in self.pieces
         ]
-        if eager_programs.is_worth_a_program(pieces, thresholds.eager_join):
+        if is_worth_a_program(pieces, thresholds.eager_join):
             regions = tuple([region for _, region in self.pieces])
             function = functools.partial(_sum_of_pieces, self.shape, regions)
             results = eager_programs.call("joined", (self.shape, regions), function, pieces)

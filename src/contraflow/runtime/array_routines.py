@@ -24,8 +24,8 @@ from contraflow.graph.op_node import OpNode
 from contraflow.graph.saved import Saved
 from contraflow.operation.op import Op
 from contraflow.operation.reference import prepare
-from contraflow.runtime import eager_programs
-from contraflow.runtime.eager_programs import EXACT, ResultView
+from contraflow.runtime.eager_programs import EXACT
+from contraflow.runtime.recorded import Recorded, ResultView, recorded
 from contraflow.shapes import Shape, View, contiguous, contiguous_strides, numel
 from contraflow.spec import Given, Params, Spec
 from contraflow.tensors.node import Form, nodes_below
@@ -45,10 +45,8 @@ class ArrayRoutine:
 
         With its graph, if the inputs at `needs` need gradients. With `views` results may be views.
         """
-        recorded = eager_programs.recorded(
-            name, function, inputs, needs=needs, views=views, small=True
-        )
-        recording, standins, results, _made, _ = recorded
+        found = recorded(name, function, inputs, needs=needs, views=views, small=True)
+        recording, standins, results, _made, _ = found
         if len(results) != count:
             raise CaptureError(f"{name} has {len(results)} results")
         self.arguments = [i for i, x in enumerate(standins) if isinstance(x, Tensor)]
@@ -60,7 +58,7 @@ class ArrayRoutine:
                 text.take(v, source.argument, standins[self.arguments[source.argument]].layout)
             else:
                 raise CaptureError(f"{name} reads more than its arguments")
-        self.graph = _PartGraph(recorded, self.arguments) if needs else None
+        self.graph = _PartGraph(found, self.arguments) if needs else None
         kept = [] if self.graph is None else self.graph.values
         # The layouts of results that are views: the routine gives the memory that they lie in.
         self.views = {i: x.layout for i, x in enumerate(results) if isinstance(x, ResultView)}
@@ -120,8 +118,8 @@ class PartNode(NamedTuple):
 class _PartGraph:
     """The graph of a recorded composite, whose leaves are the arguments."""
 
-    def __init__(self, recorded: eager_programs.Recorded, arguments: Sequence[int]) -> None:
-        _, standins, results, made, value_of = recorded
+    def __init__(self, of: Recorded, arguments: Sequence[int]) -> None:
+        _, standins, results, made, value_of = of
         if not all(isinstance(result, Spec) for result in results):
             raise CaptureError("an input is a result")
         self.values: list[Value] = []  # that are kept, beside the results

@@ -27,9 +27,10 @@ from contraflow.operation.context import (
 )
 from contraflow.operation.op import Op
 from contraflow.operation.reference import Prepared, calm, prepare, quiet
-from contraflow.runtime import eager_programs
+from contraflow.runtime import eager_programs, recorded
 from contraflow.runtime.array_cotangents import ArrayCotangents
 from contraflow.runtime.eager_programs import EXACT
+from contraflow.runtime.routine import Routine
 from contraflow.shapes import numel
 from contraflow.spec import Params, Spec
 from contraflow.tensors.node import Form, fit
@@ -47,7 +48,7 @@ Run = Callable[[tuple[Any, ...], list[Any], Params], tuple[Tensor, ...] | None]
 
 
 class Application:
-    """How an op was applied to inputs like some others: what runs it, and the form of its node."""
+    """How an op is applied to inputs of certain specs: what runs it, and the form of its node."""
 
     __slots__ = ("run", "is_node", "form")
 
@@ -174,13 +175,13 @@ class Eager(BottomContext):
         parts = op.is_composite or (device == "cpu" and op.own_kernel and not has_kernel(op, None))
         least = thresholds.eager_composite if parts else thresholds.eager_kernel
         routine: Any = None
-        is_large = eager_programs.is_worth_a_program(inputs, least)
+        is_large = recorded.is_worth_a_program(inputs, least)
         if is_large and (parts or op.has_kernel or device != "cpu"):
             routine = eager_programs.of_op(op, params, inputs)
             if routine is None:
                 return None  # `apply` makes it
         made: Application | bool = False  # it is left to `apply`
-        if isinstance(routine, eager_programs.Routine):
+        if isinstance(routine, Routine):
             # Elsewhere the parts of a composite without rules are nodes.
             by_itself = bool(op.rules) or device == "cpu" or not op.is_composite or not needs
             if routine.makes_all and by_itself:
@@ -365,10 +366,8 @@ class Eager(BottomContext):
     def fused(
         self, op: Op, inputs: tuple[Any, ...], params: Params, as_node: bool
     ) -> tuple[Tensor, ...] | None:
-        device = eager_programs.place(inputs) if other_devices else "cpu"
-        if device == "cpu" and not eager_programs.is_worth_a_program(
-            inputs, thresholds.eager_composite
-        ):
+        device = recorded.place(inputs) if other_devices else "cpu"
+        if device == "cpu" and not recorded.is_worth_a_program(inputs, thresholds.eager_composite):
             return None
         if not state().context.replays:
             return None  # somebody listens to its parts
@@ -394,7 +393,7 @@ class Eager(BottomContext):
             given = list(zip(described[::3], described[1::3]))
             specs = tuple(None if dtype is None else Spec(shape, dtype) for shape, dtype in given)
             needs = tuple(index is not None for index in described[2::3])
-            saved = eager_programs.inputs_read_by_backward(op, params, specs, needs, device)
+            saved = recorded.inputs_read_by_backward(op, params, specs, needs, device)
             form = form_of(op, saved, made, *described)
             if len(self._forms) >= thresholds.kept_programs:
                 self._forms.clear()
@@ -411,7 +410,7 @@ class Eager(BottomContext):
         least = thresholds.eager_composite if several else thresholds.eager_kernel
         # Those of what joins many tensors are views of the cotangent, as are most of views.
         by_itself = (op.variadic and not several) or op.is_transfer or op.is_view or op.from_user
-        is_large = eager_programs.is_worth_a_program(named, least)
+        is_large = recorded.is_worth_a_program(named, least)
         if is_large and not by_itself:
             bound = node.bound
             key = (
@@ -423,7 +422,7 @@ class Eager(BottomContext):
             )
             rules = functools.partial(_fitted, node)
             results = eager_programs.derive(node, key, rules, named)
-            if results is None and other_devices and eager_programs.place(named) != "cpu":
+            if results is None and other_devices and recorded.place(named) != "cpu":
                 results = super().derive(node, named)
                 eager_programs.learn_passing(node, named, results)
             if results is not None:
@@ -485,7 +484,7 @@ def _by_reference(op: Op, prepared: Prepared) -> Run:
     return run if call is None else run_call
 
 
-def _by_program(routine: eager_programs.Routine) -> Run:
+def _by_program(routine: Routine) -> Run:
     """How a program is run on tensors."""
 
     def run(inputs: tuple[Any, ...], arrays: Any, params: Any) -> tuple[Tensor, ...] | None:

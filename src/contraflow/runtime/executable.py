@@ -357,7 +357,7 @@ class Native:
         return position - sum(scalar < position for scalar in self.scalar_outputs)
 
     def locate(self, storage: Storage) -> int:
-        """Where the memory of a storage begins, which it remembers."""
+        """The address of a storage's memory, which the storage keeps from then on."""
         storage.address = self.device.address(storage.data)
         return storage.address
 
