@@ -68,7 +68,7 @@ class WeakList(Generic[T]):
             self._most = 64 + 2 * len(self._refs)
 
     def alive(self) -> list[T]:
-        """Those that are there still."""
+        """The objects that still exist."""
         return [made for made in [ref() for ref in self._refs] if made is not None]
 
     def __len__(self) -> int:

@@ -276,7 +276,7 @@ def lock() -> Any:
 
 
 def recursive_lock() -> Any:
-    """The same, for a thread that may take it twice."""
+    """A lock like `lock`, which the thread that holds it may take again."""
     return _noted(threading.RLock())
 
 

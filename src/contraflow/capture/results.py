@@ -262,7 +262,7 @@ class Graded(NamedTuple):
 
 
 class SameResult(NamedTuple):
-    """The same tensor as another result."""
+    """A result that is the same tensor as another result."""
 
     original: int  # the position of that one
 

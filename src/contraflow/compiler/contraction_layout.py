@@ -31,7 +31,7 @@ Dims = tuple[tuple[int, int], ...]  # of a copy: number, or -1 where it is repea
 
 
 class Target(NamedTuple):
-    """Where a product is written: from a place on, with a stride per dim, beside the rest."""
+    """The memory that a product is written to: its start, its strides, and the value around it."""
 
     place: OperandPlace
     strides: Shape
@@ -192,7 +192,7 @@ class _ProductDims:
         return _ProductSides(order, self._groups(left, right, out, strides), strides)
 
     def count(self, labels: Sequence[str]) -> int:
-        """How many elements dims have together."""
+        """The product of the sizes of dims."""
         return numel(self.sizes[c] for c in labels)
 
     def even(

@@ -874,7 +874,7 @@ class Recorder(BottomContext):
         self.symbols.close()
 
     def alive(self) -> list[tuple[Storage, Value, Spec, UserLine | None]]:
-        """The storages made here that somebody still holds: value at the end, spec, user's line."""
+        """The storages made here that still exist: value at the end, spec, user's line."""
         found = ((ref(), spec, line) for ref, spec, line in self._made)
         return [
             (storage, self._values[id(storage)], spec, line)

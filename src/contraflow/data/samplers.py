@@ -76,7 +76,7 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """How many indices it gives."""
+        """The number of indices of one pass."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:

@@ -175,7 +175,7 @@ class Work:
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """Called by another thread that no longer wants the batch being made."""
+        """Drop the batch that is being made; another thread calls this."""
 
     def force(self) -> bool:
         """Called by another thread that has waited long enough: whether the job could be ended."""
@@ -383,7 +383,7 @@ class News:
 
 
 class Order:
-    """A batch that a loop wants."""
+    """A batch that a loop has asked a worker for."""
 
     __slots__ = ("job", "loop", "done", "_batches", "_error")
 

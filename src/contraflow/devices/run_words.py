@@ -48,7 +48,7 @@ class RunWords:
 
     @staticmethod
     def size(plan: Plan) -> int:
-        """How many words a plan needs."""
+        """The number of words that a plan needs."""
         return sum(slot.kind != "temp" for slot in plan.slots) + len(plan.scalar_dtypes)
 
     @property

@@ -30,7 +30,7 @@ class Cotangents:
     has_shortcuts = False
 
     def tensor(self, g: Cotangent) -> Tensor:
-        """A cotangent as somebody else may see it: itself, if others may have it already."""
+        """A cotangent as a tensor that may be shown to users and other contexts."""
         found: Tensor = g
         return found
 

@@ -100,7 +100,7 @@ class Saved:
         return target if target.storage is storage else apart(t, edge, keeper.line)
 
     def copied(self) -> Saved:
-        """The same in memory of its own."""
+        """A saved copy, in memory of its own."""
         value = Tensor.of_storage(self.storage, self.layout, self.dtype)
         if self.storage.device == "cpu":
             copy = Saved(Tensor.of_array(memory.copy(value.array)), self.edge)

@@ -30,7 +30,7 @@ class Mark(Function):
 
 
 class BackwardWatch:
-    """One call of a module whose backward somebody wants to see."""
+    """One call of a module that has backward hooks."""
 
     def __init__(self, module: Any, pre_hooks: list[Hook], hooks: list[Hook]) -> None:
         self.module, self.pre_hooks, self.hooks = module, pre_hooks, hooks

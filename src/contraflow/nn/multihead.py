@@ -37,7 +37,7 @@ class Weights(NamedTuple):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Those of queries, keys and values."""
+        """The widths of queries, keys and values."""
         if self.together is not None:
             return (self.together.shape[1],) * 3
         return tuple(w.shape[1] for w in (self.query, self.key, self.value) if w is not None)

@@ -22,7 +22,7 @@ class ModuleRegistry(dict[Any, Any]):
 
     @property
     def registered_in(self) -> Any:
-        """The module that is told; None if it is gone."""
+        """The module of this registry; None if it no longer exists."""
         return self._module()
 
     def __reduce__(self) -> Any:  # a module makes registries of dicts

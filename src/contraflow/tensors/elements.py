@@ -268,7 +268,7 @@ class TensorElements(Methods):
         return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
 
     def storage_offset(self) -> int:
-        """Where the first element lies in the storage."""
+        """The index of the first element in the storage."""
         self.storage.look_around()
         return self.layout.offset
 

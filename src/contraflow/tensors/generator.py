@@ -171,7 +171,7 @@ def initial_seed() -> int:
 
 
 def seed() -> int:
-    """Seed the default generator with a number that nobody knows before, and return it.
+    """Seed the default generator with an unpredictable number, and return it.
 
     >>> import contraflow as cf
     >>> cf.seed() == cf.initial_seed()

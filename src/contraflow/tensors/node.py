@@ -158,7 +158,7 @@ class Node:
 
     @property
     def output_count(self) -> int:
-        """How many outputs it has."""
+        """The number of outputs of the node."""
         return self.form.output_count
 
     @property
@@ -178,12 +178,12 @@ class Node:
 
     @property
     def line(self) -> UserLine | None:
-        """Where the user applied it."""
+        """The user's line that applied the op."""
         return None if self.code is None else UserLine(self.code, self.instruction)
 
     @property
     def gradient_line(self) -> GradientLine | None:
-        """The same, for what the rules of the node do."""
+        """The line of the node, for ops that its gradient rules apply."""
         return None if self.code is None else GradientLine(self.code, self.instruction)
 
     @property

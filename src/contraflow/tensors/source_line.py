@@ -67,7 +67,7 @@ class GradientLine(UserLine):
 
 
 def at(line: UserLine | None) -> str:
-    """Where something happened, for a message."""
+    """The words of a message that name a user's line."""
     return "" if line is None else f" at {line}"
 
 

@@ -126,7 +126,7 @@ def is_exact(kind: type) -> bool:
 
 
 def length_of(container: Any) -> int:
-    """How many there are in a container; code of a user's class that is one does not run."""
+    """The length of a container; code of a user's container class does not run."""
     kind: Any = plain_type(type(container))
     return int(kind.__len__(container))
 

@@ -225,7 +225,7 @@ rewrite.install(
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """The time in which an observer is told what its thread does.
+    """A block in which an observer hears of each read, store and call of its thread.
 
     Afterwards everything is as it was before: what was written, and the code of functions. No
     interrupt comes in between, since Python looks for one after a call has returned.

@@ -23,7 +23,7 @@ _swapped: list[Any] = [None]
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """The time in which nobody listens to this thread, though its recording goes on."""
+    """A block in which this thread is not observed, though its recording goes on."""
     thread = get_ident()
     aside = ~thread  # of no thread: functions keep the code that they run meanwhile
     listening[aside] = listening.pop(thread)

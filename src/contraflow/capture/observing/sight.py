@@ -442,7 +442,7 @@ class Sight(ObserverChain):
         return next(found, None) or self.place_of(x)
 
     def place_of(self, x: Any) -> Place | None:
-        """Where something is found that was there before; None for what is new."""
+        """The place of an object that existed before the call; None for a new one."""
         found = self.known.get(id(x))
         return None if found is None else found[1]
 

@@ -54,7 +54,7 @@ class Effect(Protocol):
         """Do it."""
 
     def source_lines(self, writer: EffectWriter) -> Iterator[str]:
-        """The same as lines."""
+        """The same work as lines of source text, for the function of a hit."""
 
 
 class ScalarsSet(NamedTuple):

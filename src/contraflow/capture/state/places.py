@@ -37,7 +37,7 @@ class ConditionWriter(Protocol):
 
 
 class Place:
-    """Where a value is found."""
+    """The way to a Python value, by which each call finds it again."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Place:
         raise NotImplementedError
 
     def source(self, writer: ConditionWriter) -> str:
-        """The same as an expression."""
+        """The expression that finds the value, for the function of a hit."""
         raise NotImplementedError
 
 

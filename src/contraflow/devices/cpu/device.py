@@ -60,7 +60,7 @@ class CpuDevice:
         np.copyto(target, source)
 
     def address(self, array: np.ndarray) -> int:
-        """Where the first element of an array lies."""
+        """The address of the first element of an array."""
         return address_of(array)
 
     def synchronize(self) -> None:

@@ -48,16 +48,16 @@ class ProductStep(NamedTuple):
 
     @property
     def bindings(self) -> list[Binding]:
-        """Those that there are."""
+        """The bindings that the product has: a bias is optional."""
         return [x for x in self.operands if x is not None]
 
     def addresses(self, bases: Sequence[int]) -> list[int]:
-        """Those of left, right, result and bias, where slots lie at `bases`."""
+        """The addresses of left, right, result and bias, where slots lie at `bases`."""
         size = self.form.dtype.itemsize
         return [0 if x is None else bases[x.slot] + x.offset * size for x in self.operands]
 
     def is_aligned(self, addresses: Sequence[int]) -> bool:
-        """Whether these, and all matrices of a batch, begin at multiples that the library likes."""
+        """Whether these, and all matrices of a batch, are aligned as fast algorithms need it."""
         size = self.form.dtype.itemsize
         return not any(x % ALIGNED for x in addresses) and (
             self.form.batch == 1 or not any(x * size % ALIGNED for x in self.form.batch_strides)

@@ -134,12 +134,12 @@ class Matrices(NamedTuple):
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """The number of matrices of the batch."""
         return math.prod(self.batch)
 
     @property
     def pointers(self) -> Iterator[int]:
-        """Where each begins."""
+        """The address of each matrix."""
         return _pieces(self.buffer, math.prod(self.sizes))
 
 

@@ -128,7 +128,7 @@ class Memory:
                 self.give(pointer, size)
 
     def take(self, size: int) -> int:
-        """Memory for as long as nobody calls `give`."""
+        """Memory that is the caller's until `give` is called with it."""
         kept = self._kept.get(size)
         if kept:
             self._kept_bytes -= size

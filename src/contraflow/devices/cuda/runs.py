@@ -41,7 +41,7 @@ class CudaRuns:
         self._event, self._before_event = driver("cuEventCreate", 2), 0  # and the last run before
 
     def words(self, kind: int) -> int:
-        """Where kernels record a failure."""
+        """The address of the words in which kernels record a failure."""
         return self._words + 8 * FAILURE_WORDS * kind
 
     def check(self) -> None:

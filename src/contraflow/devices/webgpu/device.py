@@ -293,7 +293,7 @@ class WebgpuDevice:
                 self._enough = min(2 * self._enough, thresholds.webgpu_waiting_kernels)
 
     def place_scalars(self, nbytes: int) -> int:
-        """Where in the block of host scalars so many bytes are free."""
+        """The offset of free bytes in the block of host scalars."""
         if self._scalars_end + nbytes > SCALAR_BYTES:
             self.flush()
         at = self._scalars_end

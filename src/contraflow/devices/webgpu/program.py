@@ -176,7 +176,7 @@ class WebgpuProgram:
             self.rerun(scalars, late)
 
     def rerun(self, scalars: tuple[float | int, ...], late: LateFailure | None = None) -> None:
-        """The same at the addresses of before."""
+        """Run all steps, with buffers at the addresses of the last run."""
         device = self.device
         with device.undisturbed:
             device.check()

@@ -44,12 +44,12 @@ def numbers(op: str, name: str, value: Any, n: int, least: int = 0) -> Shape:
 
 
 def extents(kernel: Shape, dilation: Shape) -> Shape:
-    """How many elements a window spans, those it leaves out included."""
+    """The number of elements that a window spans, gaps of its dilation included."""
     return tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
 
 
 def counts(sizes: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
-    """How many windows fit into each dim."""
+    """The number of windows in each dim."""
     spans = extents(kernel, dilation)
     return tuple((n - span) // st + 1 for n, span, st in zip(sizes, spans, stride))
 
@@ -221,7 +221,7 @@ def sum_windows(x, *, kernel, stride, dilation, size, start):
 
 
 def overlap(kernel: Shape, stride: Shape, dilation: Shape) -> int:
-    """How many windows may cover an element."""
+    """The largest number of windows that cover one element."""
     spans = extents(kernel, dilation)
     return numel(min(k, -(-span // st)) for k, span, st in zip(kernel, spans, stride))
 
