@@ -55,7 +55,7 @@ STRIDED = 2  # a stride class: neither 0 nor 1, so an argument of the call
 
 
 class LaneCosts(NamedTuple):
-    """What decides along which axis of a kernel vectors run, in times of one load, about."""
+    """The costs by which the axis of a kernel's vectors is chosen, in times of a load, about."""
 
     vector: int = 8  # elements that are loaded or computed at once, where they lie side by side
     body: int = 4  # the time of a kernel's body
