@@ -459,7 +459,7 @@ def test_functional_call_puts_parameters_back():
     before = dict(module.named_parameters())
     other = {name: cf.zeros(*p.shape) for name, p in before.items()}
     for n in range(1, 400):
-        interrupting = Interrupting(n, "func.py", "nn/")
+        interrupting = Interrupting(n, "func/", "nn/")
         try:
             with interrupting:
                 cf.func.functional_call(module, other, (cf.ones(1, 2),))
