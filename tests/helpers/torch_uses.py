@@ -21,7 +21,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contraflow.as_torch import uninstall, uses
+from contraflow.as_torch import uninstall
+from contraflow.torch_uses import uses
 
 uninstall()  # in this process PyTorch is PyTorch
 
