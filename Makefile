@@ -65,8 +65,8 @@ ops: $(INSTALLED_DEV) ## write docs/ops.md: how each device runs each op
 seeds: $(INSTALLED_DEV) ## try each promise of the five originals and write docs/seeds.md
 	$(BIN)/python -m tests.helpers.seeds $(ARGS)
 
-accuracy: $(INSTALLED_DEV) ## measure the error of every function and write docs/accuracy.md
-	$(BIN)/python -m tests.helpers.accuracy $(ARGS)
+accuracy: $(INSTALLED_DEV) ## measure the errors of functions and of reducing ops and write docs/accuracy.md
+	$(BIN)/python -m tests.helpers.accuracy_page $(ARGS)
 
 explain: $(INSTALLED) ## write docs/gpt_explained.md: what a compiled step runs
 	$(BIN)/python -m benchmarks.explained

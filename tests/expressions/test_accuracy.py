@@ -28,7 +28,7 @@ EXACT = {
 
 def check(case: Function, dtype: np.dtype[Any], count: int, seed: int = 0) -> None:
     """Compare what is measured with what the page says."""
-    page = promised()[case.name]
+    page = promised("Functions")[case.name]
     for name, error in errors(case, dtype, count, RUNNERS, seed).items():
         bound = page[f"{dtype}, {name}"]
         assert error <= (max(bound, NUMPY) if name == "NumPy" else bound), (name, error)
@@ -54,7 +54,7 @@ def test_functions_in_large_samples(case: Function, dtype: np.dtype[Any]) -> Non
 def test_the_page_has_every_function() -> None:
     named = {case.apply or case.name for case in CASES}
     assert named == set(INTRINSICS) - EXACT
-    assert promised().keys() == {case.name for case in CASES}
+    assert promised("Functions").keys() == {case.name for case in CASES}
 
 
 def test_what_counts_as_an_error() -> None:

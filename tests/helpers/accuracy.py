@@ -1,7 +1,6 @@
 """Errors of every function that kernels compute, in units in the last place (ulp), over its domain.
 
-python -m tests.helpers.accuracy            measure large samples and rewrite docs/accuracy.md
-python -m tests.helpers.accuracy --print    print the page instead
+`accuracy_page.py` writes them to docs/accuracy.md; here they are measured, and read from there.
 
 A sample has every exponent and both signs, and the neighbours of every place where a function has a
 zero, a pole or a branch point, or changes its formula. Every function runs over NumPy, as eager
@@ -14,12 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cache, partial
-from importlib import import_module, util
 from pathlib import Path
 from typing import Any
 
@@ -361,74 +358,29 @@ def errors(
     return {name: error_in_ulp(run(case, arrays), exact, least) for name, run in runners.items()}
 
 
-# --- the page ----------------------------------------------------------------------------------
-
-COUNTS = {DTYPES[0]: 1 << 20, DTYPES[1]: 1 << 17}
+# --- what the page says ------------------------------------------------------------------------
 
 
-def rounded_up(error: float) -> str:
-    """To a half above, with some room: other samples and processors may be worse."""
-    if error == math.inf:
-        return "wrong"
-    return f"{math.ceil((1.15 * error + 0.1) * 2) / 2:.1f}" if error < 100 else f"{error:.0e}"
+def rows_of(heading: str) -> dict[str, dict[str, str]]:
+    """The table below a heading of docs/accuracy.md: by its first column, by the others."""
+    part = PAGE.read_text().partition(f"# {heading}\n")[2].partition("\n#")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    head, _, *body = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return {row[0]: dict(zip(head[1:], row[1:])) for row in body}
 
 
-HEAD = """\
-# Accuracy of functions
-
-The largest errors of the functions that kernels compute, in units in the last place (ulp) of the
-exact result, rounded up with some room: over all finite numbers, beside zeros, poles and branch
-points, and among subnormal numbers. NaN and infinities are where they belong, or the table says
-"wrong". Small eager tensors go through NumPy, whose own functions differ a little from machine to
-machine; everything else goes through generated code. `+ - * /`, square roots, rounding, `fmod` and
-`fma` are exact up to their own rounding.
-
-`make accuracy` writes this page ({versions});
-`tests/expressions/test_accuracy.py` holds the code to it.
-"""
-
-
-def page() -> Iterator[str]:
-    """Line by line."""
-    runners = dict(RUNNERS)
-    versions = f"NumPy {np.__version__}"
-    if util.find_spec("torch"):
-        torch = import_module("torch")
-        runners["PyTorch"] = lambda case, arrays: case.run(torch, arrays)
-        versions += f", PyTorch {torch.__version__}"
-    yield HEAD.format(versions=versions)
-    names = [f"{dtype}, {name}" for dtype in DTYPES for name in runners]
-    yield f"| function | {' | '.join(names)} | |"
-    yield "| --- " * (len(names) + 2) + "|"
-    for case in CASES:
-        cells = []
-        for dtype in DTYPES:
-            found = errors(case, dtype, COUNTS[dtype], runners)
-            cells += [rounded_up(found[name]) for name in runners]
-        print(case.name, *cells, file=sys.stderr, flush=True)
-        yield f"| {case.name} | {' | '.join(cells)} | {case.remark} |"
-
-
-def promised() -> dict[str, dict[str, float]]:
-    """What the page says: by function, by column."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    head, _, *body = rows
-    number = re.compile(r"[\d.]+(e\+\d+)?")
+def promised(heading: str) -> dict[str, dict[str, float]]:
+    """The numbers of that table."""
+    number = re.compile(r"[\d.]+(e[+-]\d+)?")
     return {
-        row[0]: {k: float(v) for k, v in zip(head[1:], row[1:]) if number.fullmatch(v)}
-        for row in body
+        name: {k: float(v) for k, v in cells.items() if number.fullmatch(v)}
+        for name, cells in rows_of(heading).items()
     }
 
 
-def main(arguments: list[str]) -> None:
-    """Write the page."""
-    text = "\n".join(page()) + "\n"
-    if "--print" in arguments:
-        print(text)
-    else:
-        PAGE.write_text(text)
+def allowed(heading: str, row: str, column: str) -> float:
+    """The largest relative error in float32 that a table of sums admits.
 
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    Vectors of other lengths add in another order, and a result is rounded.
+    """
+    return 2 * promised(heading)[row][column] + 6e-8

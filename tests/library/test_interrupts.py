@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.helpers.interrupted import WORKS
+from tests.helpers.interrupted import COUNT, WORKS
 from tests.helpers.scripts import LIMIT, environment, script
 
 import contraflow as cf
@@ -29,14 +29,18 @@ from contraflow.operation import context
 
 SOURCE = Path(cf.__file__).parent
 
-# How many processes of each work: in `make test`, and all.
+# How many processes of each work: in `make test`, and 500 in all; those of a GPU come beside them.
 FEW = {"imports": 3, "eager": 5, "compiled": 4, "replay": 3, "backward": 2, "save": 3, "threads": 4}
-MANY = dict.fromkeys(WORKS, 55) | {"eager": 59, "compiled": 58, "processes": 53}
+MANY = dict.fromkeys([work for work in WORKS if work != "webgpu"], 62) | {
+    "eager": 64,
+    "compiled": 64,
+}
+OF_A_GPU = 55
 PARTS = 8  # in which all are run, for as many processors
 
 
-def failure(work: str, seed: int, folder: Path) -> str | None:
-    """What goes wrong in a process that is interrupted; None if nothing does."""
+def interrupted(work: str, seed: int, folder: Path) -> tuple[int, int, str | None]:
+    """The interrupts that a process was sent and has seen, and what goes wrong, if anything."""
     folder.mkdir()
     try:
         ended = subprocess.run(
@@ -48,16 +52,24 @@ def failure(work: str, seed: int, folder: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        return f"{work} {seed} hangs: {error.stderr!r}"
+        return 0, 0, f"{work} {seed} hangs: {error.stderr!r}"
     # Python says on stderr what it has dropped; an import may lose an interrupt, and nothing else.
     if ended.returncode or ("ignored" in ended.stderr and work != "imports"):
-        return f"{work} {seed} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
-    return None
+        problem = f"{work} {seed} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        return 0, 0, problem
+    sent, seen = map(int, ended.stdout.split())
+    return sent, seen, None
 
 
 def run_all(work: str, seeds: range, folder: Path) -> list[str]:
-    found = [failure(work, seed, folder / f"{work}-{seed}") for seed in seeds]
-    return [problem for problem in found if problem is not None]
+    """What goes wrong in processes of a work; says how many interrupts they had."""
+    found = [interrupted(work, seed, folder / f"{work}-{seed}") for seed in seeds]
+    sent, seen, problems = zip(*found)
+    print(f"{work}: {len(found)} processes, {sum(sent)} interrupts sent, {sum(seen)} seen")
+    problems = [problem for problem in problems if problem is not None]
+    assert problems or sum(sent) == COUNT * len(found)
+    assert problems or work == "imports" or sent == seen
+    return problems
 
 
 @pytest.mark.parametrize("work", FEW)
@@ -80,9 +92,15 @@ def test_interrupted_work_of_a_gpu(tmp_path):
 @pytest.mark.parametrize("work", MANY)
 def test_five_hundred_interrupted_processes(work, part, tmp_path):
     assert sum(MANY.values()) == 500
-    if work == "webgpu" and not cf.webgpu.is_available():
-        pytest.skip("there is no webgpu device")
     assert run_all(work, range(part, MANY[work], PARTS), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_much_interrupted_work_of_a_gpu(part, tmp_path):
+    if not cf.webgpu.is_available():
+        pytest.skip("there is no webgpu device")
+    assert run_all("webgpu", range(part, OF_A_GPU, PARTS), tmp_path) == []
 
 
 COMPILES = """
