@@ -157,10 +157,7 @@ def main() -> None:
         text = f"{ratio['median']:.3f} ({ratio['q1']:.3f} - {ratio['q3']:.3f})"
         row = f"{first['median']:12.2f}{second['median']:12.2f}{more['median']:10.2f}{text:>28}"
         print(f"{name:48}{row}", flush=True)
-    others = watch.others()
-    print(f"{described['cpu']}, {described['cores']} cores, Python", end=" ")
-    print(described["versions"]["python"], end="")
-    print("" if others is None else f"; others took {others:.0%} of the cores")
+    print(machine.summary(described, watch))
 
 
 if __name__ == "__main__":
