@@ -78,6 +78,14 @@ class Watch:
         return max(0.0, machine - (_own_seconds() - self._own)) / passed
 
 
+def summary(described: dict[str, Any], watch: Watch) -> str:
+    """A line with the processor, the version of Python, and whether others used the machine."""
+    others = watch.others()
+    text = f"{described['cpu']}, {described['cores']} cores"
+    text += f", Python {described['versions']['python']}"
+    return text if others is None else f"{text}; others took {others:.0%} of the cores"
+
+
 def _machine_seconds() -> float | None:
     """The time all cores have worked since the machine started."""
     statistics = Path("/proc/stat")

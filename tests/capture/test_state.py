@@ -65,6 +65,14 @@ def test_form(form: Form, mode: str) -> None:
     contextvars.copy_context().run(judge, form)
 
 
+@every(AGREE[::20])
+@pytest.mark.filterwarnings("ignore:.*recorded 8 times")
+def test_a_sample_of_forms_natively(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them run natively among the slow tests."""
+    monkeypatch.setattr(config, "compile_mode", "native")
+    contextvars.copy_context().run(judge, form)
+
+
 @every([form for form in READ if len(form.parts) > 1])
 def test_the_form_can_fail(form: Form) -> None:
     """A change that eager results do not show would test nothing."""

@@ -29,3 +29,12 @@ def test_every_named_test_exists() -> None:
 def test_every_line_names_a_test() -> None:
     for row in PAGE.read_text().splitlines():
         assert not row.startswith("- ") or named(row), row
+
+
+def test_every_named_form_exists() -> None:
+    """Of the table of hostile trials, whose forms are in files of their own."""
+    rows = re.findall(r"^\| (.+?) \|.*\| `state/(\w+\.txt)` \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) > 30
+    for form, file in rows:
+        text = (TESTS / "capture" / "state" / file).read_text()
+        assert re.search(rf"^=== {re.escape(form)}( ::.*)?$", text, re.MULTILINE), (form, file)

@@ -12,8 +12,11 @@ import gc
 import inspect
 import subprocess
 import sys
+import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +27,7 @@ from tests.helpers.scripts import LIMIT, environment, script
 
 import contraflow as cf
 from contraflow.capture import hit
+from contraflow.capture.observing import session
 from contraflow.devices.cpu.program import _scratch
 from contraflow.operation import context
 
@@ -242,17 +246,17 @@ class Interrupting:
         generator = frame.f_code.co_flags & inspect.CO_GENERATOR
         known = frame.f_code.co_filename.startswith(self.files)
         if known and (event == "c_return" or (event == "call" and not generator)):
-            self.count()
+            self.count(frame)
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if not frame.f_code.co_filename.startswith(self.files):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and dis.opname[frame.f_code.co_code[frame.f_lasti]] == "JUMP_BACKWARD":
-            self.count()
+            self.count(frame)
         return self.trace
 
-    def count(self) -> None:
+    def count(self, frame: FrameType) -> None:
         self.n -= 1
         if self.n == 0:
             self.__exit__()
@@ -390,6 +394,104 @@ def test_what_an_interrupted_replay_has_written_is_counted(warm):
             assert state._version == version + 1
             return
     raise AssertionError("it never came to the end")
+
+
+class Places(Interrupting):
+    """Interrupts nothing, and notes the first and the last moment at each place in the files."""
+
+    def __init__(self, *files: str) -> None:
+        super().__init__(0, *files)
+        self.found: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def count(self, frame: FrameType) -> None:
+        self.n += 1
+        at = frame.f_code.co_qualname, frame.f_lasti
+        self.found[at] = self.found.get(at, (self.n, 0))[0], self.n
+
+
+class Layer:
+    """What a function keeps in every place, and writes in each call."""
+
+    __slots__ = ("mean", "unset", "__dict__")
+
+    def __init__(self) -> None:
+        self.mean, self.weight = cf.zeros(3), 2.0
+        self.table: dict[str, Any] = {"n": 1, "last": None}
+        self.counts: dict[str, int] = defaultdict(int)
+        self.log, self.lock = [1.0], threading.Lock()
+
+    @cached_property
+    def positions(self) -> float:
+        return 0.5
+
+    def __call__(self, x: cf.Tensor) -> cf.Tensor:
+        self.mean = self.mean * 0.5 + x.detach()
+        self.unset = 1.0
+        self.table["last"] = x.detach() * 2
+        self.table["n"] += 1
+        self.table.pop("removed", None)
+        self.log.append(3.0)
+        self.lock.acquire()
+        self.counts["calls"] += 1
+        self.lock.release()
+        return helped(x) * self.weight * self.positions
+
+    def state(self) -> list[Any]:
+        """What may be compared with `==`: tensors by identity."""
+        here = [*vars(self).items(), *self.table.items(), *self.counts.items(), *self.log]
+        flat = [x for pair in here for x in (pair if type(pair) is tuple else (pair,))]
+        places = [self.mean, getattr(self, "unset", None), self.lock.locked(), factor, *flat]
+        return [id(x) if isinstance(x, cf.Tensor) else repr(x) for x in places]
+
+
+factor = 2.0
+
+
+def helped(x: cf.Tensor) -> cf.Tensor:
+    global factor
+    factor = factor + 1.0
+    return x * factor
+
+
+OBSERVING = ("capture/observing/", "capture/rewriting/")
+
+
+@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_recording_that_is_interrupted_while_it_is_observed_leaves_all_as_it_was(every):
+    """The code of functions, attributes, items and globals, wherever the interrupt comes: at the
+    first and at the last moment of each place in the code that observes and rewrites."""
+    x, functions = cf.ones(3), (helped, Layer.__call__, Layer.positions.func)
+    codes, thread = [f.__code__ for f in functions], context.state()
+
+    def make() -> tuple[Layer, Any]:
+        layer = Layer()
+        return layer, cf.compile(lambda x: sum(map(layer, [x, helped(x)])))
+
+    make()[1](x)  # what is found out once for all recordings
+    places = Places(*OBSERVING)
+    _, function = make()
+    with places:
+        function(x)
+    moments = sorted({n for pair in places.found.values() for n in pair})
+    assert len(moments) > 700
+    for n in moments[::every]:
+        layer, function = make()
+        before, kept = layer.state(), vars(layer).copy()
+        interrupting = Interrupting(n, *OBSERVING)
+        try:
+            with interrupting:
+                function(x)
+        except KeyboardInterrupt:
+            assert layer.state() == before, n
+            assert list(vars(layer)) == list(kept), n
+        else:
+            assert interrupting.n > 0, f"{n} was swallowed"
+        assert [f.__code__ for f in functions] == codes, n
+        assert session._swapped == [None], n
+        assert not session.listening, n
+        assert context.state() is thread, n
+    function(x)
+    assert layer.counts["calls"] >= 2
 
 
 def test_gradients_are_those_of_the_call_after_an_interrupted_one():

@@ -466,10 +466,11 @@ class Attributes(Showing):
             self._lacks_attribute(x, name)
         if raw is not MISSING:
             self._see_descriptor(kind.__mro__, name)
+            if type(raw) is functools.cached_property:
+                self._undo.append(functools.partial(dict.pop, own, name, None))
             found = get(x, name)
             if type(raw) is functools.cached_property and name in own:
                 self._stored(own, (id(own), name), Attribute(place, name), found)
-                self._undo.append(functools.partial(dict.pop, own, name, None))
             return self._class_value(found, kind.__mro__, name)
         self.in_class(kind.__mro__, name)
         getter = lookup(kind, "__getattr__")

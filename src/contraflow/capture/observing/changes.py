@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,6 +34,8 @@ from contraflow.capture.state.writes import (
     SlotStore,
     Write,
     copied,
+    do_if,
+    do_noted,
     refills,
     registered,
 )
@@ -93,9 +96,12 @@ class Changes(Containers):
             return
         if issubclass(type(holder), MUTABLE):
             self._remember(holder)
-        remove() if value is MISSING else put(value)  # or an error, before anything is noted
-        if id(holder) not in self._restored:
-            self._undo.append(remove if before is MISSING else functools.partial(put, before))
+        change = remove if value is MISSING else functools.partial(put, value)
+        if id(holder) in self._restored:
+            change()
+        else:
+            undo = remove if before is MISSING else functools.partial(put, before)
+            do_noted(change, undo, self._undo)
         self._stored(holder, key, place, value)
 
     def _stays(self, key: SlotKey, before: Any, value: Any) -> bool:
@@ -213,9 +219,8 @@ class Changes(Containers):
 
     def acquire(self, lock: Any, entered: bool, f: Callable[[], Any]) -> Any:
         """Acquire a lock from before; however the recording ends, it is released."""
-        taken, count = f(), self.holds(lock, entered)
+        taken, count = do_if(f, lock.release, self._undo), self.holds(lock, entered)
         if taken:
-            self._undo.append(lock.release)
             self._locked[id(lock), entered] = count + 1, self.recorder.user_line()
         return taken
 
@@ -227,8 +232,10 @@ class Changes(Containers):
         count = self.holds(lock, entered)
         if count:
             self._locked[id(lock), entered] = count - 1, self._locked[id(lock), entered][1]
-            self._undo.remove(lock.release)
-        elif not entered:
+            forget = functools.partial(self._undo.remove, lock.release)
+            result, _ = map(operator.call, (f, forget))  # no interrupt comes in between
+            return result
+        if not entered:
             raise self.refuse(
                 "a lock from outside that the function has not acquired is released, and a replay "
                 "would not release it",

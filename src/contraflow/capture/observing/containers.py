@@ -157,11 +157,11 @@ class Containers(Attributes):
             return self.read(slot, Item(place, key, kind), found)
         self._lacks(container, place, key)
         before = dict(items(container))
+        self._undo.append(functools.partial(dict.pop, container, key, None))
         found = dict.__getitem__(container, key)  # made by its class, or an error
         if dict.__contains__(container, key):
             self.before.setdefault(id(container), before)
             self._stored(container, slot, Item(place, key, kind), found)
-            self._undo.append(functools.partial(dict.pop, container, key, None))
         return found
 
     def _lacks(self, container: dict[Any, Any], place: Place, key: Any) -> None:

@@ -6,6 +6,7 @@ function of a call that hits (`hit.py`).
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -176,14 +177,17 @@ class Bases(Read):
 class Names(Read):
     """The names of the attributes of a class, or the keys of a dict."""
 
-    __slots__ = ("names", "kept")
+    __slots__ = ("names", "kept", "addresses")
 
     def __init__(self, place: Place, names: Iterable[Any]) -> None:
         super().__init__(place)
         self.names = [_print(name) for name in elements_of(names)]
-        self.kept = [name for name in elements_of(names) if not is_plain(name)]
+        self.kept = [*elements_of(names)]
+        self.addresses = [*map(id, self.kept)]
 
     def fits(self, value: Any) -> bool:
+        if [*map(id, elements_of(value))] == self.addresses:  # without a call of Python for each
+            return True
         return [_print(name) for name in elements_of(value)] == self.names
 
     def was(self) -> str:
@@ -344,15 +348,25 @@ class Member(Read):
 class Contents(Read):
     """All that a container holds: plain values by value, containers by type, others by identity."""
 
-    __slots__ = ("known", "kept", "length")
+    __slots__ = ("known", "kept", "length", "plain", "addresses")
 
     def __init__(self, place: Place, value: Any, keep: Callable[[Any], Any]) -> None:
         super().__init__(place)
-        self.known, self.kept = fingerprint(value), [keep(x) for x in _elements(value)]
+        held = _elements(value)
+        self.known, self.kept = fingerprint(value), [keep(x) for x in held]
         self.length = length_of(value)
+        # Elements at the same addresses are the same, if those addresses stay theirs: what is plain
+        # is kept, and Guards are told of what `keep` refers to. The others are compared otherwise.
+        otherwise = any(map(_is_compared_otherwise, held))
+        self.plain = [] if otherwise else [x for x in held if is_plain(x)]
+        self.addresses = None if otherwise else [*map(id, held)]
 
     def fits(self, value: Any) -> bool:
-        return length_of(value) == self.length and fingerprint(value) == self.known
+        if length_of(value) != self.length:
+            return False
+        # First without a call of Python for each element.
+        same = self.addresses is not None and [*map(id, _elements(value))] == self.addresses
+        return same or fingerprint(value) == self.known
 
     def was(self) -> str:
         return f"with other contents ({self.length} of them)"
@@ -517,9 +531,19 @@ def _print(x: Any) -> Any:
     return type(x) if type(x) in (list, dict, tuple, bytearray) else id(x)
 
 
+def _is_compared_otherwise(x: Any) -> bool:
+    """Whether an element is not compared by its identity, nor by a value that never changes."""
+    kind = type(x)
+    if kind in (tuple, frozenset) and is_plain(x):
+        return any(map(_is_compared_otherwise, x))
+    if issubclass(kind, np.generic) or kind is slice:  # a record, or around something else
+        return True
+    return kind in (types.MethodType, list, dict, tuple, bytearray)
+
+
 def _elements(container: Any) -> list[Any]:
     if issubclass(type(container), dict):
-        return [x for pair in items(container) for x in pair]
+        return [*itertools.chain.from_iterable(items(container))]
     return list(elements_of(container))
 
 

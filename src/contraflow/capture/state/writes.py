@@ -5,6 +5,7 @@ A value that was computed is a result of the program; the containers around it a
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -235,3 +236,17 @@ def undoing(calls: list[Any]) -> Callable[[], Any]:
     """A call that makes the calls of a list behind its first entry, None, last first; it is C
     throughout, so that no interrupt ends it halfway."""
     return partial(deque, map(operator.call, iter(calls.pop, None)), 0)
+
+
+def do_noted(call: Callable[[], Any], undo: Callable[[], Any], undos: list[Any]) -> None:
+    """Make a call and note how to undo it, unless it raises. If both are C, no interrupt comes in
+    between."""
+    done = zip(map(operator.call, (call,)), (undo,))
+    undos.extend(map(operator.itemgetter(1), done))
+
+
+def do_if(call: Callable[[], Any], undo: Callable[[], Any], undos: list[Any]) -> bool:
+    """The same, where the call says whether it has changed anything."""
+    count = len(undos)
+    undos.extend(itertools.compress((undo,), map(operator.call, (call,))))
+    return len(undos) > count
