@@ -254,7 +254,7 @@ def draw(losses: list[float], cached: np.ndarray, plain: np.ndarray, lines: list
     middle.plot(cached * 1e3, label="with a cache, compiled")
     middle.set(title="time of each character", xlabel="characters before it", ylabel="milliseconds")
     # The first call compiles, and would hide all others.
-    middle.set(yscale="log", ylim=(np.min(cached) * 500, np.max(plain[5:]) * 2e3))
+    middle.set(yscale="log", ylim=(np.min(cached) * 500, np.max(plain[5:]) * 1e4))
     middle.legend()
 
     kinds = {"C2": "not read before", "C0": "read before", "C3": "against the rules"}

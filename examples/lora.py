@@ -131,8 +131,8 @@ def draw(
 ) -> None:
     """How fast each way of fine-tuning learns, what it costs, and mirrored digits as read."""
     figure = plt.figure(figsize=(12, 5.5), layout="constrained")
-    grid = figure.add_gridspec(2, 12, height_ratios=[3, 1])
-    left, right = figure.add_subplot(grid[0, :8]), figure.add_subplot(grid[0, 8:])
+    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=[3, 1])
+    left, right = above.subplots(1, 2, width_ratios=[2, 1])
     for name, shares in courses.items():
         left.plot(10 * np.arange(len(shares)), shares, label=name)
     left.set(title="mirrored digits read rightly", xlabel="step", ylim=(0, 1))
@@ -149,9 +149,8 @@ def draw(
     x, y = test
     with cf.no_grad():
         read = model(x).argmax(1).numpy()
-    figure.supxlabel("mirrored digits, and as what the adapted network reads them", size=11)
-    for column, picture, label, found in zip(range(12), x.numpy(), y.numpy(), read):
-        axes = figure.add_subplot(grid[1, column])
+    below.supxlabel("mirrored digits, and as what the adapted network reads them", size=11)
+    for axes, picture, label, found in zip(below.subplots(1, 12), x.numpy(), y.numpy(), read):
         axes.imshow(picture.reshape(8, 8), cmap="gray_r")
         axes.set_title(str(found), color="black" if found == label else "firebrick")
         axes.axis("off")

@@ -169,7 +169,11 @@ def make_inputs(sample: Sample, seed: int = 0, dtype: DType | None = None) -> tu
 
 
 def is_real(x: Any) -> bool:
-    """Whether an input is an array that finite differences can be taken of."""
+    """Whether an input is an array that finite differences can be taken of.
+
+    >>> is_real(np.ones(2)), is_real(np.ones(2, np.int64))
+    (True, False)
+    """
     return isinstance(x, np.ndarray) and x.dtype == np.float64
 
 

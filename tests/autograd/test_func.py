@@ -171,6 +171,49 @@ def test_jvp() -> None:
         func.jvp(cf.sin, x64(), x64(t))
 
 
+def test_linearize_runs_the_function_once() -> None:
+    runs = []
+
+    def f(a: Tensor, b: dict[str, Tensor]) -> dict[str, Tensor]:
+        runs.append(a)
+        return {"y": (a * b["b"]).sin(), "c": cf.ones(2), "n": (a > 0).sum(), "b": b["b"] ** 2.0}
+
+    a, b = x64(), {"b": x64([2.0, 3.0, 4.0])}
+    value, push = func.linearize(f, a, b)
+    assert not value["y"].requires_grad
+    for seed in range(3):
+        t, u = (cf.tensor(t) for t in np.random.default_rng(seed).standard_normal((2, 3)))
+        pushed = push(t, {"b": u})
+        expected, jvp = func.jvp(f, (a, b), (t, {"b": u}))
+        for name in ("y", "c", "b"):
+            assert_close(value[name], expected[name].numpy())
+            assert_close(pushed[name], jvp[name].numpy())
+        assert not pushed["y"].requires_grad
+    assert len(runs) == 1 + 3  # three of them are of jvp
+    units = func.vmap(lambda t: func.linearize(cf.sin, a)[1](t))(cf.eye(3, dtype=cf.float64))
+    assert_close(units, np.diag(np.cos(X)))
+    with refused(ValueError, "linearize: 1 tangents for 2 primals."):
+        push(a)
+    with refused(ValueError, "linearize: the tangent float64[2] does not fit float64[3]."):
+        push(x64([1.0, 2.0]), b)
+
+
+def test_products_of_linearize_can_be_differentiated() -> None:
+    x, t = x64().requires_grad_(), x64([1.0, 2.0, 3.0]).requires_grad_()
+    _, push = func.linearize(lambda x: x**3.0, x)
+    push(t).sum().backward()  # 3 x^2 t
+    assert_close(x.grad, 6 * X * np.array([1.0, 2.0, 3.0]))
+    assert_close(t.grad, 3 * X**2)
+    hessian = func.jacrev(lambda x: func.linearize(lambda y: y**3.0, x)[1](cf.ones_like(x)))(x64())
+    assert_close(hessian, np.diag(6 * X))
+
+
+def test_linearize_of_what_does_not_depend_on_its_arguments() -> None:
+    value, push = func.linearize(lambda x: cf.ones(2), x64())
+    assert value.tolist() == [1.0, 1.0]
+    assert push(x64()).tolist() == [0.0, 0.0]
+
+
 def written(x: Tensor) -> Tensor:
     y = x * 2.0
     view = y[:2]

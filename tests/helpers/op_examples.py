@@ -9,6 +9,7 @@ python -m tests.helpers.op_examples
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 from pathlib import Path
@@ -74,7 +75,10 @@ def public_name(op: Op) -> str | None:
     """How a user reaches an op."""
     if not op.internal and getattr(cf, op.name, None) is op:
         return f"cf.{op.name}"
-    for place, names in (("nn.functional", functional.__all__), ("linalg", cf.linalg.__all__)):
+    for place, names in (
+        ("nn.functional", functional.__all__), ("linalg", cf.linalg.__all__),
+        ("special", cf.special.__all__),
+    ):  # fmt: skip
         for name in names:
             if _reach(f"{place}.{name}") is op:
                 return f"cf.{place}.{name}"
@@ -156,7 +160,26 @@ def _transcript(lines: list[str], call: str, only_shapes: bool) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(last, "<example>", "single"), space)
-    return "\n".join([*(f">>> {line}" for line in [*lines, last]), printed.getvalue().rstrip()])
+    said = [*(f">>> {line}" for line in [*lines, last]), printed.getvalue().rstrip()]
+    return "\n".join([_shapes(call, result, space), *said])
+
+
+def _shapes(call: str, result: Any, space: dict[str, Any]) -> str:
+    """The shapes that the tensors of the example have: those it is given, and those it gives."""
+    tree: Any = ast.parse(call, mode="eval").body
+    if isinstance(tree, ast.Attribute):  # of a call that is shown by its shape
+        result, tree = eval(call.rpartition(".")[0], space), tree.value
+    given = [*tree.args, *(keyword.value for keyword in tree.keywords)]
+    values = [(node, eval(ast.unparse(node), space)) for node in given]
+    named = [
+        f"{node.id} {list(x.shape)}" if isinstance(node, ast.Name) else str(list(x.shape))
+        for node, value in values
+        for x in (value if isinstance(value, (tuple, list)) else [value])
+        if isinstance(x, Tensor)
+    ]
+    parts = result if isinstance(result, (tuple, list)) else [result]
+    made = [str(list(x.shape)) for x in parts if isinstance(x, Tensor)] or [type(result).__name__]
+    return f"Shapes: {', '.join(named) or 'no tensor'} to {', '.join(made)}."
 
 
 def example(op: Op) -> str | None:

@@ -7,10 +7,12 @@ python -m tests.helpers.op_table --print    print it instead
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections import defaultdict
 from functools import lru_cache
 from pathlib import Path
 
+from tests.helpers import documented
 from tests.helpers.registry_tapes import recorded
 
 from contraflow.compiler.kernel import Limits
@@ -86,6 +88,8 @@ def page() -> str:
         "How each device runs every public op. `make ops` writes this page from the registry, and",
         "`tests/compiler/test_op_table.py` holds it. A cell is about the program of the op's first",
         "sample; where that of its gradient is run in another way, it says so.",
+        "",
+        *textwrap.wrap(f"{documented.counted()} `tests/house/test_docstrings.py` holds that.", 96),
         "",
         "| cell | what it means |",
         "| --- | --- |",

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = Path(__file__).with_name("public_programs.txt").read_text()
@@ -56,11 +57,20 @@ def run_here(name: str, folder: Path, loads: bool) -> ProgramRun:
     return ProgramRun(losses, time.perf_counter() - started, "")
 
 
+def _has_its_pytorch(package: str) -> bool:
+    """Whether the installed PyTorch is one that an installed package asks for; without it, yes."""
+    try:
+        asked = [Requirement(text) for text in importlib.metadata.requires(package) or ()]
+    except importlib.metadata.PackageNotFoundError:
+        return True
+    there = importlib.metadata.version("torch").partition("+")[0]
+    return all(each.specifier.contains(there) for each in asked if each.name == "torch")
+
+
 def _losses(name: str, folder: Path, loads: bool) -> list[float]:
     torch: Any = __import__("torch")
-    if (
-        not loads
-    ):  # torchvision's own library needs the PyTorch that it was built for; its models do not
+    # torchvision's own library needs the PyTorch that it was built for; its models do not.
+    if not loads and not _has_its_pytorch("torchvision"):
         known = torch.library.Library("torchvision", "FRAGMENT")
         for op in ("nms", "qnms"):
             if not hasattr(torch.ops.torchvision, op):

@@ -12,6 +12,7 @@ from contraflow.optim import (
     ASGD,
     SGD,
     Adadelta,
+    Adafactor,
     Adagrad,
     Adam,
     Adamax,
@@ -240,9 +241,30 @@ def rprop(lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), maximize=False):
     return update
 
 
+def adafactor(lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, maximize=False):
+    t, rows, columns = 0, 0.0, 0.0
+    tiny = np.finfo(np.float64).eps if eps[0] is None else eps[0]
+
+    def update(p, g):
+        nonlocal t, rows, columns
+        t += 1
+        g = -g if maximize else g
+        size = max(eps[1], np.sqrt((p * p).mean())) * min(lr, t**-0.5)
+        p = p * (1 - lr * weight_decay)
+        share = t**beta2_decay
+        rows = (1 - share) * rows + share * (g * g).mean(-1, keepdims=True)
+        columns = (1 - share) * columns + share * (g * g).mean(-2, keepdims=True)
+        square = rows @ columns / np.maximum(rows.mean(-2, keepdims=True), tiny)
+        step = g / np.sqrt(np.maximum(square, tiny * tiny))
+        return p - size * step / max(1.0, np.sqrt((step * step).mean()) / d)
+
+    return update
+
+
 REFERENCES = {
     SGD: sgd, ASGD: asgd, Adam: adam, AdamW: adamw, NAdam: nadam, RAdam: radam, Adamax: adamax,
     Adagrad: adagrad, Adadelta: adadelta, RMSprop: rmsprop, Lion: lion, Rprop: rprop,
+    Adafactor: adafactor,
 }  # fmt: skip
 
 CASES = [
@@ -281,6 +303,9 @@ CASES = [
     (Rprop, {}),
     (Rprop, {"lr": 0.1, "etas": (0.4, 1.5), "step_sizes": (1e-3, 0.2)}),
     (Rprop, {"maximize": True}),
+    (Adafactor, {}),
+    (Adafactor, {"lr": 0.02, "weight_decay": 0.1, "d": 2.0, "beta2_decay": -0.5}),
+    (Adafactor, {"lr": 0.5, "eps": (1e-6, 0.1), "maximize": True}),
 ]
 NAMES = [f"{kind.__name__} {options}" for kind, options in CASES]
 

@@ -1,9 +1,11 @@
-"""Every public op and module has a docstring with an example, and each example runs."""
+"""Every public op, function and module has a docstring with an example, and each example runs."""
 
 from __future__ import annotations
 
 import doctest
+import functools
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers import op_examples
+from tests.helpers import documented, op_examples, op_table
 
 import contraflow as cf
 from contraflow.operation.op import EXAMPLES, REGISTRY, Op
@@ -55,45 +57,44 @@ def test_every_module_has_an_example() -> None:
     assert not without
 
 
-def _is_ours(found: Any) -> bool:
-    return str(getattr(found, "__module__", "contraflow")).startswith("contraflow")
-
-
-PLACES = (
-    "", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "optim", "optim.lr_scheduler",
-    "linalg", "func", "autograd", "data", "distributions",
-)  # fmt: skip
-
-
-def public() -> Iterator[tuple[str, Any]]:
-    """What users call, by its path."""
-    for place in PLACES:
-        owner: Any = cf
-        for part in place.split(".") if place else ():
-            owner = getattr(owner, part)
-        # Ops are found by `dir`. Elsewhere a module has a list of its names, or those it defines.
-        has_ops = place in ("", "nn.functional")
-        listed = () if has_ops else getattr(owner, "__all__", ())
-        for name in listed or dir(owner):
-            found = getattr(owner, name)
-            its_own = has_ops or listed or getattr(found, "__module__", "") == owner.__name__
-            if (
-                callable(found)
-                and its_own
-                and not name.startswith("_")
-                and not name.endswith("_")  # which does in place what the op of that name does
-                and not inspect.ismodule(found)
-                and name not in ("Op", "getter")  # which a module needs itself
-                and _is_ours(found)
-            ):
-                yield f"{place}.{name}".lstrip("."), found
-
-
 def test_every_public_callable_has_an_example() -> None:
-    found = dict(public())
+    found = dict(documented.public())
     without = [path for path, each in found.items() if ">>>" not in (each.__doc__ or "")]
-    assert len(found) > 900
+    assert len(found) > 1000
     assert not without
+
+
+def test_every_method_of_tensors_has_an_example_or_names_the_op_that_has_it() -> None:
+    found = dict(documented.methods())
+    assert len(found) > 530
+    without = []
+    for name, method in found.items():
+        text = method.__doc__ or ""
+        named = re.search(r"See `contraflow\.([\w.]+)`\.", text)
+        path = named[1].split(".") if named else []
+        op = functools.reduce(getattr, path, cf) if named else None
+        if ">>>" not in (text if named is None else op.__doc__):
+            without.append(name)
+    assert not without
+
+
+def test_the_examples_of_generated_methods_run() -> None:
+    """pytest sees those that are written out."""
+    for name, method in documented.methods():
+        function = method.fget if isinstance(method, property) else inspect.unwrap(method)
+        space = vars(sys.modules[function.__module__]).copy()
+        test = doctest.DocTestParser().get_doctest(method.__doc__, space, name, None, 0)
+        assert not complaints(test), name
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_docstring_of_an_op_states_the_shapes_of_its_example(name: str) -> None:
+    assert re.search(r"^Shapes: .+ to .+\.$", PUBLIC[name].__doc__, re.M)
+
+
+def test_the_page_says_how_many_have_an_example() -> None:
+    page = op_table.PAGE.read_text().replace("\n", " ")
+    assert documented.counted() in page, "run `make ops`"
 
 
 def _is_generated(found: Any) -> bool:
@@ -101,7 +102,7 @@ def _is_generated(found: Any) -> bool:
     return isinstance(found, type) and not hasattr(sys.modules[found.__module__], found.__name__)
 
 
-GENERATED = {path: found for path, found in public() if _is_generated(found)}
+GENERATED = {path: found for path, found in documented.public() if _is_generated(found)}
 
 
 @pytest.mark.parametrize("path", GENERATED)

@@ -48,7 +48,7 @@ def test_most_names_are_there() -> None:
 
 def test_nearly_all_uses_in_public_code_are_of_names_that_are_there() -> None:
     found = torch_uses.shares(torch_names.is_there)
-    assert sum(s.there for s in found) / sum(s.uses for s in found) > 0.99
+    assert sum(s.there for s in found) / sum(s.uses for s in found) >= 0.995
 
 
 def test_uses_are_counted_in_archives(tmp_path: Path, monkeypatch) -> None:

@@ -172,3 +172,22 @@ def test_memory_of_gpus_may_be_asked_for_where_there_is_none(monkeypatch) -> Non
     states = cf.cuda.get_rng_state_all()
     assert states == []
     cf.cuda.set_rng_state_all(states)
+
+
+def test_the_cpu_is_no_accelerator() -> None:
+    assert cf.accelerator.current_accelerator() is None
+    assert not cf.accelerator.is_available()
+    assert cf.accelerator.device_count() == 0
+    assert cf.accelerator.current_device_index() == 0
+    assert cf.accelerator.get_device_module() is cf.cpu
+    cf.accelerator.synchronize()
+    with pytest.raises(AttributeError, match=r"accelerator\.empty_cache: "):
+        _ = cf.accelerator.empty_cache
+
+
+def test_sharing_memory_gives_the_tensor_itself() -> None:
+    x = cf.ones(3)
+    assert x.share_memory_() is x
+    assert not x.is_shared()
+    model = cf.nn.Linear(2, 2)
+    assert model.share_memory() is model

@@ -263,3 +263,43 @@ def test_attention_as_a_function_refuses(changed, message):
     }  # fmt: skip
     with pytest.raises(ValueError, match="multi_head_attention_forward: .*" + re.escape(message)):
         F.multi_head_attention_forward(**{**call, **changed})
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (4, 3, 5), (2, 3, 4, 4), (2, 3, 2, 2, 2)])
+def test_sync_batch_norm_of_one_process_is_a_batch_norm(shape):
+    cf.manual_seed(0)
+    plain = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}[
+        len(shape)
+    ](3)
+    synced = nn.SyncBatchNorm(3)
+    synced.load_state_dict(plain.state_dict())
+    for training in (True, True, False):
+        plain.train(training)
+        synced.train(training)
+        x = cf.randn(*shape)
+        a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+        for layer, given in ((plain, a), (synced, b)):
+            layer.zero_grad()
+            (layer(given) ** 3.0).sum().backward()
+        assert plain(a).tolist() == synced(b).tolist()
+        assert a.grad.tolist() == b.grad.tolist()
+        for p, q in zip(plain.parameters(), synced.parameters()):
+            assert p.grad.tolist() == q.grad.tolist()
+    for name, value in plain.state_dict().items():
+        assert value.tolist() == synced.state_dict()[name].tolist(), name
+
+
+def test_converted_batch_norms_share_their_tensors():
+    model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.BatchNorm2d(3), nn.Sequential(nn.BatchNorm2d(3)))
+    model.eval()
+    names, parameters = list(model.state_dict()), list(model.parameters())
+    x = cf.randn(2, 1, 4, 4)
+    expected = model(x).tolist()
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    assert [type(m) for m in made.modules()].count(nn.SyncBatchNorm) == 2
+    assert list(made.state_dict()) == names
+    assert all(p is q for p, q in zip(made.parameters(), parameters))
+    assert not any(m.training for m in made.modules())
+    assert made(x).tolist() == expected
+    with pytest.raises(NotImplementedError, match="there is one process"):
+        nn.SyncBatchNorm(3, process_group=object())

@@ -28,7 +28,9 @@ from contraflow.optim import (
     LBFGS,
     SGD,
     Adadelta,
+    Adafactor,
     Adam,
+    AdamW,
     Lion,
     Muon,
     NAdam,
@@ -175,7 +177,7 @@ def test_state_has_the_layout_of_pytorch(kind, options):
             assert_same(np.asarray(value), np.asarray(saved["state"][0][name]))
 
 
-@pytest.mark.parametrize("kind", REFERENCES)
+@pytest.mark.parametrize("kind", [kind for kind in REFERENCES if kind is not Adafactor])
 def test_large_parameters_are_updated_by_one_program(kind):
     values = np.resize(START, (100, 100)).astype(np.float32)
     p, q = cf.tensor(values, requires_grad=True), cf.tensor(values[:3, :4], requires_grad=True)
@@ -186,6 +188,50 @@ def test_large_parameters_are_updated_by_one_program(kind):
             optimizer.step()
         assert_same(p.detach().numpy()[:3, :4], q.detach().numpy())
     assert counters(optimizers[0]) == pytest.approx(counters(optimizers[1]))
+
+
+# --- Adafactor ---------------------------------------------------------------------------------
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("shape", [(5,), (), (3, 4), (2, 3, 4), (4, 1)])
+@pytest.mark.parametrize("options", [{}, {"lr": 0.3, "weight_decay": 0.1, "d": 1.5}])
+def test_adafactor_of_any_shape_agrees_with_pytorch(shape, options):
+    torch = pytest.importorskip(
+        "torch", reason="compares with PyTorch, which `make peers` installs"
+    )
+    start, *targets = np.random.default_rng(4).standard_normal((6, *shape))
+    p, q = cf.tensor(start, requires_grad=True), torch.tensor(start, requires_grad=True)
+    ours, theirs = Adafactor([p], **options), torch.optim.Adafactor([q], **options)
+    for target in targets:
+        for x, goal, optimizer in ((p, cf.tensor(target), ours), (q, torch.tensor(target), theirs)):
+            optimizer.zero_grad()
+            ((x - goal) ** 2).sum().backward()
+            optimizer.step()
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
+    assert set(ours.state[p]) == set(theirs.state[q])
+
+
+def test_adafactor_keeps_a_row_and_a_column_of_a_matrix():
+    p, v = parameter(3, 4), parameter(3)
+    optimizer = Adafactor([p, v], lr=0.1)
+    ((p * p).sum() + (v * v).sum()).backward()
+    optimizer.step()
+    kept = {k: tuple(x.shape) for k, x in optimizer.state[p].items() if k != "step"}
+    assert kept == {"row_var": (3, 1), "col_var": (1, 4)}
+    assert optimizer.state[v]["variance"].shape == (3,)
+    # Equal elements move by a tenth of their size.
+    np.testing.assert_allclose(p.detach().numpy(), np.full((3, 4), 0.9), rtol=1e-6)
+    np.testing.assert_allclose(v.detach().numpy(), np.full(3, 0.9), rtol=1e-6)
+
+
+# --- names that choose nothing -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", ["capturable", "foreach", "fused"])
+def test_choices_among_implementations_change_nothing(choice):
+    chosen = trajectory(AdamW, {"lr": 0.1, choice: True}, 5)
+    np.testing.assert_array_equal(chosen, trajectory(AdamW, {"lr": 0.1}, 5))
 
 
 # --- Muon --------------------------------------------------------------------------------------

@@ -79,7 +79,12 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast knows a kind of device."""
+    """Whether autocast knows a kind of device.
+
+    >>> import contraflow as cf
+    >>> is_autocast_available("cpu"), is_autocast_available("abacus")
+    (True, False)
+    """
     return device_type in TYPES
 
 
@@ -100,6 +105,21 @@ def custom_fwd(
 
     With `cast_inputs`, floating-point arguments are cast to that dtype where autocast is on, and
     the forward runs without it.
+
+    >>> import contraflow as cf
+    >>> class Double(cf.autograd.Function):
+    ...     @staticmethod
+    ...     @cf.amp.custom_fwd(device_type="cpu", cast_inputs=cf.float32)
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @cf.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> with cf.autocast("cpu", dtype=cf.bfloat16):
+    ...     Double.apply(cf.ones(2, dtype=cf.bfloat16)).dtype
+    contraflow.float32
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -119,7 +139,24 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorator for the backward of a `Function` whose forward has `custom_fwd`."""
+    """Decorator for the backward of a `Function` whose forward has `custom_fwd`.
+
+    >>> import contraflow as cf
+    >>> class Double(cf.autograd.Function):
+    ...     @staticmethod
+    ...     @cf.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @cf.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = cf.ones(2, requires_grad=True)
+    >>> Double.apply(x).sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 

@@ -86,7 +86,13 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of `func`, and `v` times its Jacobian."""
+    """The value of `func`, and `v` times its Jacobian.
+
+    >>> import contraflow as cf
+    >>> value, product = vjp(lambda x: x**2.0, cf.tensor([1.0, 2.0]), cf.tensor([1.0, 10.0]))
+    >>> product
+    tensor([ 2., 40.])
+    """
     call = _FunctionalCall("vjp", func, inputs, create_graph, strict)
     value, pull = transforms.vjp(func, *call.primals)
     found = pull(call.direction(v, value))
@@ -100,7 +106,13 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of `func`, and its Jacobian times `v`."""
+    """The value of `func`, and its Jacobian times `v`.
+
+    >>> import contraflow as cf
+    >>> value, product = jvp(lambda x: x**2.0, cf.tensor([1.0, 2.0]), cf.tensor([1.0, 10.0]))
+    >>> product
+    tensor([ 2., 40.])
+    """
     call = _FunctionalCall("jvp", func, inputs, create_graph, strict)
     value, found = transforms.jvp(func, call.primals, call.tangents(v))
     return call.finish(value), call.finish(found)
@@ -117,6 +129,11 @@ def jacobian(
     """The Jacobian: for a tuple of outputs a tuple, for a tuple of inputs a tuple in each.
 
     It is computed at once for all elements, whatever `vectorize` says.
+
+    >>> import contraflow as cf
+    >>> jacobian(lambda x: x**2.0, cf.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(
@@ -139,6 +156,11 @@ def hessian(
 
     They are computed at once for all elements, and the outer ones in forward mode, whatever
     `vectorize` and `outer_jacobian_strategy` say.
+
+    >>> import contraflow as cf
+    >>> hessian(lambda x: (x**3.0).sum(), cf.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
     """
     call = _FunctionalCall("hessian", func, inputs, create_graph, strict)
     return call.finish(transforms.hessian(func, call.argnums)(*call.primals))
@@ -151,7 +173,13 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of a scalar function, and its Hessian times `v`."""
+    """The value of a scalar function, and its Hessian times `v`.
+
+    >>> import contraflow as cf
+    >>> value, product = hvp(lambda x: (x**3.0).sum(), cf.tensor([1.0, 2.0]), cf.ones(2))
+    >>> product
+    tensor([ 6., 12.])
+    """
     call = _FunctionalCall("hvp", func, inputs, create_graph, strict)
     both = transforms.value_and_grad(func, tuple(range(len(call.primals))))
     (value, _), (_, found) = transforms.jvp(both, call.primals, call.tangents(v))
@@ -165,7 +193,13 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of a scalar function, and `v` times its Hessian, backward twice."""
+    """The value of a scalar function, and `v` times its Hessian, backward twice.
+
+    >>> import contraflow as cf
+    >>> value, product = vhp(lambda x: (x**3.0).sum(), cf.tensor([1.0, 2.0]), cf.ones(2))
+    >>> product
+    tensor([ 6., 12.])
+    """
     call = _FunctionalCall("vhp", func, inputs, create_graph, strict)
     both = transforms.value_and_grad(func, tuple(range(len(call.primals))))
     _, pull, value = transforms.vjp(

@@ -83,6 +83,12 @@ def register_multi_grad_hook(
     """Call `fn` once per backward: with all gradients, or, in mode "any", with the first one.
 
     In mode "all" it gets a list with None for each tensor that this backward does not come to.
+
+    >>> import contraflow as cf
+    >>> x, y = (cf.ones(2, requires_grad=True) for _ in range(2))
+    >>> handle = register_multi_grad_hook([x, y], lambda grads: print(len(grads)))
+    >>> (x * y).sum().backward()
+    2
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: mode is {mode!r}; it must be 'all' or 'any'.")

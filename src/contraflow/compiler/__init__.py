@@ -27,18 +27,34 @@ is_dynamo_compiling = is_compiling  # PyTorch's older name
 
 
 def is_exporting() -> bool:
-    """Whether a function is being recorded for a file: never."""
+    """Whether a function is being recorded for a file: never.
+
+    >>> import contraflow as cf
+    >>> cf.compiler.is_exporting()
+    False
+    """
     return False
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: results of compiled functions are never overwritten by the next call."""
+    """Nothing: results of compiled functions are never overwritten by the next call.
+
+    >>> import contraflow as cf
+    >>> cf.compiler.cudagraph_mark_step_begin()
+    """
 
 
 def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
     """The function itself, by `@disable` and `@disable(recursive=False)`.
 
     A call inside of a compiled function is recorded with it: functions are captured whole.
+
+    >>> import contraflow as cf
+    >>> @cf.compiler.disable
+    ... def double(x):
+    ...     return x * 2
+    >>> double(cf.ones(2))
+    tensor([2., 2.])
     """
     return fn if callable(fn) else (lambda function: function)
 
@@ -49,12 +65,22 @@ def is_compile_supported(device_type: str) -> bool:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """The function itself: every function is allowed."""
+    """The function itself: every function is allowed.
+
+    >>> import contraflow as cf
+    >>> cf.compiler.allow_in_graph(cf.tanh) is cf.tanh
+    True
+    """
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """The function itself: what it reads is guarded."""
+    """The function itself: what it reads is guarded.
+
+    >>> import contraflow as cf
+    >>> cf.compiler.assume_constant_result(len) is len
+    True
+    """
     return fn
 
 

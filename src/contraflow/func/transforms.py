@@ -290,6 +290,16 @@ def _each_unit(
 # --- forward mode ------------------------------------------------------------------------------
 
 
+def _check_tangents(caller: str, given: Sequence[Any], along: Sequence[Any]) -> None:
+    if len(given) != len(along):
+        raise ValueError(f"{caller}: {len(along)} tangents for {len(given)} primals.")
+    for x, t in zip(given, along):
+        if _check(caller, x).shape != _check(caller, t).shape:
+            raise ValueError(f"{caller}: the tangent {describe(t)} does not fit {describe(x)}.")
+        if x.storage.device != t.storage.device:
+            raise mixed(caller, {"primal": x, "tangent": t}, move="tangent")
+
+
 @public
 def jvp(
     func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *,
@@ -307,13 +317,7 @@ def jvp(
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp: primals and tangents must be tuples, one entry per argument.")
     given, along = leaves_of(primals), leaves_of(tangents)
-    if len(given) != len(along):
-        raise ValueError(f"jvp: {len(along)} tangents for {len(given)} primals.")
-    for x, t in zip(given, along):
-        if _check("jvp", x).shape != _check("jvp", t).shape:
-            raise ValueError(f"jvp: the tangent {describe(t)} does not fit {describe(x)}.")
-        if x.storage.device != t.storage.device:
-            raise mixed("jvp", {"primal": x, "tangent": t}, move="tangent")
+    _check_tangents("jvp", given, along)
     # A copy, so that what the function writes to its arguments stays in there, tangents included.
     duals = [apply(clone, (x,)) for x in given]
     context = Forward(state().context)
@@ -344,19 +348,44 @@ def jvp(
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of a function, and its Jacobian-vector product as a function of tangents.
 
-    The function is run again for each product.
+    The function runs once. A product is a pass over the graph of that run, which is kept as long as
+    the second result is. Tangents are structured like the arguments, products like the value.
 
     >>> import contraflow as cf
     >>> value, push = cf.func.linearize(lambda x: x * x, cf.tensor([1.0, 2.0]))
     >>> push(cf.tensor([1.0, 10.0]))
     tensor([ 2., 40.])
     """
-    value = func(*primals)
+    run = _Linearized("linearize", func, primals, range(len(primals)), {}, False)
+    outs = [out for out in run.outs if out.requires_grad]
+    # The pull is linear in its cotangents, so that its transpose, for any of them, is the push.
+    cotangents = [_fresh("linearize", zeros_like(out.alias())) for out in outs]
+    pulled: Sequence[Tensor | None] = [None] * len(run.leaves)
+    if outs:
+        pulled = engine.grad(outs, run.leaves, cotangents, True, True, True)
 
     def push(*tangents: Any) -> Any:
-        return jvp(func, primals, tangents)[1]
+        along = leaves_of(tangents)
+        _check_tangents("linearize", run.leaves, along)
+        used = [
+            (g, t if t.dtype is g.dtype else t.to(g.dtype))
+            for g, t in zip(pulled, along)
+            if g is not None and g.requires_grad
+        ]
+        found: Sequence[Tensor | None] = [None] * len(cotangents)
+        if used:
+            roots, seeds = [g for g, _ in used], [t for _, t in used]
+            onward = state().grad and (run.onward or any(t.requires_grad for t in seeds))
+            found = engine.grad(roots, cotangents, seeds, True, onward, True)
+        products = {id(out): g for out, g in zip(outs, found)}
 
-    return value, push
+        def product(out: Tensor) -> Tensor:
+            g = products.get(id(out))
+            return zeros_like(out.alias()) if g is None else g
+
+        return map_leaves(product, run.output)
+
+    return map_leaves(run.released, run.output), push
 
 
 @public

@@ -50,6 +50,12 @@ def backward(
     """Accumulate the gradients of this tensor into the `.grad` of its leaves.
 
     With several `workers`, branches of a large graph run at once; the bits stay the same.
+
+    >>> import contraflow as cf
+    >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
     """
     targets = (inputs,) if isinstance(inputs, Tensor) else inputs
     if targets is not None and not all(isinstance(x, Tensor) for x in targets):

@@ -141,7 +141,8 @@ class Documentation:
             parts.append(f"Also: {', '.join(op.aliases)}.")
         example = _examples().get(op.name)
         if example and REGISTRY.get(op.name) is op:
-            parts.append(f">>> import contraflow as cf\n{example.rstrip()}")
+            shapes, _, shown = example.partition("\n")  # those in the example
+            parts += [shapes, f">>> import contraflow as cf\n{shown.rstrip()}"]
         return "\n\n".join(parts)
 
 

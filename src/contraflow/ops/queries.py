@@ -379,7 +379,12 @@ def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
 
 @method
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """The tensor on a device, as the array API standard has it."""
+    """The tensor on a device, as the array API standard has it.
+
+    >>> import contraflow as cf
+    >>> cf.ones(2).to_device("cpu").device.type
+    'cpu'
+    """
     if stream is not None:
         raise ValueError("to_device: stream must be None; each device has one queue.")
     return self.to(device)

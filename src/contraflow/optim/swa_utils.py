@@ -24,7 +24,12 @@ AverageAll = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
 
 
 def get_swa_avg_fn() -> Average:
-    """The mean of all states: averaged + (current - averaged) / (n + 1)."""
+    """The mean of all states: averaged + (current - averaged) / (n + 1).
+
+    >>> import contraflow as cf
+    >>> get_swa_avg_fn()(cf.tensor(1.0), cf.tensor(4.0), 2)  # the third state
+    tensor(2.)
+    """
 
     def average(averaged: Tensor, current: Tensor, num_averaged: Any) -> Tensor:
         mean: Tensor = averaged + (current - averaged) / (num_averaged + 1)
@@ -34,7 +39,12 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """An exponential mean: decay * averaged + (1 - decay) * current."""
+    """An exponential mean: decay * averaged + (1 - decay) * current.
+
+    >>> import contraflow as cf
+    >>> get_ema_avg_fn(0.75)(cf.tensor(0.0), cf.tensor(8.0), 5)
+    tensor(2.)
+    """
     _check_decay("get_ema_avg_fn", decay)
 
     def average(averaged: Tensor, current: Tensor, num_averaged: Any) -> Tensor:
@@ -44,12 +54,26 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_multi_avg_fn() -> AverageAll:
-    """The mean of all states, for a list of tensors at once."""
+    """The mean of all states, for a list of tensors at once.
+
+    >>> import contraflow as cf
+    >>> mean = cf.tensor(1.0)
+    >>> get_swa_multi_avg_fn()([mean], [cf.tensor(4.0)], 2)
+    >>> mean
+    tensor(2.)
+    """
     return _for_all(get_swa_avg_fn())
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageAll:
-    """An exponential mean, for a list of tensors at once."""
+    """An exponential mean, for a list of tensors at once.
+
+    >>> import contraflow as cf
+    >>> mean = cf.tensor(0.0)
+    >>> get_ema_multi_avg_fn(0.75)([mean], [cf.tensor(8.0)], 5)
+    >>> mean
+    tensor(2.)
+    """
     _check_decay("get_ema_multi_avg_fn", decay)
     return _for_all(get_ema_avg_fn(decay))
 
@@ -135,6 +159,12 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Compute the running statistics of batch norms anew, by a pass over data.
 
     A batch may be a tensor, or a tuple or list whose first entry is the input.
+
+    >>> import contraflow as cf
+    >>> model = cf.nn.Sequential(cf.nn.BatchNorm1d(2))
+    >>> update_bn([cf.tensor([[1.0, 2.0], [3.0, 6.0]])], model)
+    >>> model[0].running_mean
+    tensor([2., 4.])
     """
     norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not norms:

@@ -89,6 +89,10 @@ class TensorElements(Methods):
 
         A tensor that requires grad is refused, unless by `force`: NumPy would lose the graph. One
         of another device is refused, and copied to the host by `force`.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([1.0, 2.0]).numpy().tolist()
+        [1.0, 2.0]
         """
         state().context.leave(self, "numpy()")
         if self._needs and not force:
@@ -104,7 +108,12 @@ class TensorElements(Methods):
         return self.fetched()
 
     def item(self) -> bool | int | float:
-        """The one element as a Python number."""
+        """The one element as a Python number.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([2.5]).item()
+        2.5
+        """
         return self._element("item()")
 
     def _element(self, asked: str) -> bool | int | float:
@@ -116,7 +125,12 @@ class TensorElements(Methods):
         return float(value) if isinstance(value, np.generic) else value
 
     def tolist(self) -> Any:
-        """The elements as nested Python lists."""
+        """The elements as nested Python lists.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 2).tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+        """
         state().context.leave(self, "tolist()")
         array = self.fetched()
         if self.dtype is dtypes.bfloat16:
@@ -230,18 +244,33 @@ class TensorElements(Methods):
 
     @property
     def shape(self) -> Sizes:
-        """The size of each dim."""
+        """The size of each dim.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).shape
+        (2, 3)
+        """
         shape = self.layout.shape
         return shape if type(shape) is Sizes else Sizes(shape)
 
     @property
     def ndim(self) -> int:
-        """The number of dims."""
+        """The number of dims.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).ndim
+        2
+        """
         return len(self.layout.shape)
 
     @property
     def device(self) -> Device:
-        """The device that holds the data."""
+        """The device that holds the data.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).device.type
+        'cpu'
+        """
         return devices.find("device", self.storage.device)
 
     @property
@@ -250,25 +279,50 @@ class TensorElements(Methods):
         return Spec(self.layout.shape, self.dtype)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size of one dim."""
+        """The shape, or the size of one dim.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).size(), cf.ones(2, 3).size(-1)
+        ((2, 3), 3)
+        """
         shape = self.layout.shape
         return self.shape if dim is None else shape[normalize_dim("size", dim, len(shape))]
 
     def dim(self) -> int:
-        """The number of dims."""
+        """The number of dims.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).dim()
+        2
+        """
         return len(self.layout.shape)
 
     def numel(self) -> int:
-        """The number of elements."""
+        """The number of elements.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).numel()
+        6
+        """
         return numel(self.layout.shape)
 
     def stride(self, dim: int | None = None) -> Any:
-        """The distance in elements between neighbours along each dim, or along one."""
+        """The distance in elements between neighbours along each dim, or along one.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).stride(), cf.ones(2, 3).T.stride()
+        ((3, 1), (1, 3))
+        """
         strides = self.layout.strides
         return strides if dim is None else strides[normalize_dim("stride", dim, len(strides))]
 
     def storage_offset(self) -> int:
-        """The index of the first element in the storage."""
+        """The index of the first element in the storage.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3)[1].storage_offset()
+        3
+        """
         self.storage.look_around()
         return self.layout.offset
 
@@ -276,79 +330,165 @@ class TensorElements(Methods):
         """Whether the elements lie in row-major order without gaps.
 
         `memory_format` has no effect: results always lie in that order.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).is_contiguous(), cf.ones(2, 3).T.is_contiguous()
+        (True, False)
         """
         return self.layout.is_contiguous
 
     def nelement(self) -> int:
-        """The number of elements, under PyTorch's other name."""
+        """The number of elements, under PyTorch's other name.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).nelement()
+        6
+        """
         return numel(self.layout.shape)
 
     def ndimension(self) -> int:
-        """The number of dims, under PyTorch's other name."""
+        """The number of dims, under PyTorch's other name.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).ndimension()
+        2
+        """
         return len(self.layout.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).itemsize
+        4
+        """
         return self.dtype.itemsize
 
     def get_device(self) -> int:
-        """The index of the device among those of its type, -1 for the cpu."""
+        """The index of the device among those of its type, -1 for the cpu.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).get_device()
+        -1
+        """
         device = self.device
         return -1 if device.type == "cpu" else device.index or 0
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the elements lie in the memory of the host."""
+        """Whether the elements lie in the memory of the host.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_cpu
+        True
+        """
         return self.storage.device == "cpu"
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the elements lie in the memory of a CUDA device."""
+        """Whether the elements lie in the memory of a CUDA device.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_cuda
+        False
+        """
         return self.device.type == "cuda"
 
     def is_complex(self) -> bool:
-        """Whether the dtype is a complex one: none is."""
+        """Whether the dtype is a complex one: none is.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_complex()
+        False
+        """
         return False
 
     def is_signed(self) -> bool:
-        """Whether the dtype holds negative numbers."""
+        """Whether the dtype holds negative numbers.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_signed()
+        True
+        """
         return self.dtype.is_signed
 
     def is_nonzero(self) -> bool:
-        """Whether the one element is not zero."""
+        """Whether the one element is not zero.
+
+        >>> import contraflow as cf
+        >>> cf.tensor(2.0).is_nonzero()
+        True
+        """
         return bool(self._element("is_nonzero()"))
 
     def is_same_size(self, other: TensorElements) -> bool:
-        """Whether another tensor has the same shape."""
+        """Whether another tensor has the same shape.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_same_size(cf.zeros(2))
+        True
+        """
         return self.layout.shape == other.layout.shape
 
     def is_set_to(self, other: TensorElements) -> bool:
-        """Whether another tensor shows the same elements of the same memory."""
+        """Whether another tensor shows the same elements of the same memory.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2)
+        >>> x.is_set_to(x.detach()), x.is_set_to(x.clone())
+        (True, False)
+        """
         return self.storage is other.storage and self.layout == other.layout
 
     def untyped_storage(self) -> Storage:
-        """The memory that this tensor and its views share."""
+        """The memory that this tensor and its views share.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).untyped_storage().nbytes()
+        24
+        """
         return self.storage
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).element_size()
+        4
+        """
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Bytes of all elements.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).nbytes
+        24
+        """
         return numel(self.layout.shape) * self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """The address of the first element.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, 3)
+        >>> x[1].data_ptr() - x.data_ptr()
+        12
+        """
         if self.storage.device == "cpu":
             return int(self.array.ctypes.data)
         start: int = devices.lookup(self.storage.device).address(self.storage.data)
         return start + self.layout.offset * self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating-point one."""
+        """Whether the dtype is a floating-point one.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_floating_point()
+        True
+        """
         return self.dtype.is_floating_point
 
     @property
@@ -356,8 +496,13 @@ class TensorElements(Methods):
         return self.storage.version
 
 
-def _never(what: str) -> property:
-    return property(lambda self: False, doc=f"Whether this is {what}: no tensor here is.")
+def _never(name: str, what: str) -> property:
+    said = f"Whether this is {what}: no tensor here is.{_answer(name)}"
+    return property(lambda self: False, doc=said)
+
+
+def _answer(asked: str) -> str:
+    return f"\n\n>>> import contraflow as cf\n>>> cf.ones(2).{asked}\nFalse\n"
 
 
 # Questions about kinds of tensors that do not exist here. Programs ask before they go another way.
@@ -368,7 +513,7 @@ for _name, _what in {
     "is_mps": "on a device of Metal's; see the device webgpu", "is_xpu": "on Intel's device",
     "is_xla": "on a device of XLA's", "is_vulkan": "on Vulkan's device; see webgpu",
 }.items():  # fmt: skip
-    setattr(TensorElements, _name, _never(_what))
+    setattr(TensorElements, _name, _never(_name, _what))
 
 
 def _plainly(name: str, what: str) -> None:
@@ -376,7 +521,7 @@ def _plainly(name: str, what: str) -> None:
         return False
 
     answer.__name__, answer.__qualname__ = name, f"TensorElements.{name}"
-    answer.__doc__ = f"Whether {what}: never here."
+    answer.__doc__ = f"Whether {what}: never here.{_answer(f'{name}()')}"
     setattr(TensorElements, name, answer)
 
 

@@ -119,7 +119,10 @@ def _cast(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
         return self.to(dtype)
 
     cast.__name__, cast.__qualname__ = name, f"Tensor.{name}"
-    cast.__doc__ = f"The values as {dtype}."
+    cast.__doc__ = (
+        f"The values as {dtype}.\n\n>>> import contraflow as cf\n"
+        f">>> cf.tensor([0, 1]).{name}().dtype\n{dtype!r}\n"
+    )
     return cast
 
 
@@ -142,7 +145,7 @@ INPLACE_OPERATORS = {f"__{name}__": f"__i{name}__" for name in (*_BINARY, *_BITW
 def _name(function: Callable[..., Any], name: str, op: Op) -> None:
     function.__name__ = name
     function.__qualname__ = f"Tensor.{name}"
-    function.__doc__ = f"{op.summary} See `contraflow.{op.name}`."
+    function.__doc__ = op.summary if op.internal else f"{op.summary} See `contraflow.{op.name}`."
 
 
 def _operator(op: Op, operator: str) -> Callable[..., Any]:

@@ -196,7 +196,12 @@ class Tensor(TensorElements):
 
     @property
     def mT(self) -> Tensor:
-        """The last two dims exchanged."""
+        """The last two dims exchanged.
+
+        >>> import contraflow as cf
+        >>> cf.ones(5, 2, 3).mT.shape
+        (5, 3, 2)
+        """
         if self.ndim < 2:
             raise ValueError(f"mT: {describe(self)} has fewer than two dims.")
         transposed: Tensor = core.transpose(self, -2, -1)
@@ -204,34 +209,65 @@ class Tensor(TensorElements):
 
     @property
     def mH(self) -> Tensor:
-        """The last two dims exchanged, and conjugated, which real numbers are."""
+        """The last two dims exchanged, and conjugated, which real numbers are.
+
+        >>> import contraflow as cf
+        >>> cf.ones(5, 2, 3).mH.shape
+        (5, 3, 2)
+        """
         return self.mT
 
     def adjoint(self) -> Tensor:
-        """The last two dims exchanged, and conjugated, which real numbers are."""
+        """The last two dims exchanged, and conjugated, which real numbers are.
+
+        >>> import contraflow as cf
+        >>> cf.ones(5, 2, 3).adjoint().shape
+        (5, 3, 2)
+        """
         return self.mT
 
     @property
     def real(self) -> Tensor:
-        """The tensor itself: numbers are real."""
+        """The tensor itself: numbers are real.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([1.0, 2.0]).real
+        tensor([1., 2.])
+        """
         return self
 
     @property
     def H(self) -> Tensor:
-        """A matrix transposed, and conjugated, which real numbers are."""
+        """A matrix transposed, and conjugated, which real numbers are.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([[1.0, 2.0]]).H
+        tensor([[1.],
+                [2.]])
+        """
         if self.ndim not in (0, 2):
             raise ValueError(f"H: {describe(self)} is not a matrix. Use x.mH.")
         return self.T
 
     @property
     def T(self) -> Tensor:
-        """The dims in reverse order."""
+        """The dims in reverse order.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2, 3).T.shape
+        (3, 2)
+        """
         dims = tuple(range(len(self.layout.shape)))[::-1]
         reverse: Tensor = apply(core.permute, (self,), {"dims": dims})
         return reverse
 
     def view_as(self, other: Tensor) -> Tensor:
-        """The elements under the shape of another tensor."""
+        """The elements under the shape of another tensor.
+
+        >>> import contraflow as cf
+        >>> cf.ones(6).view_as(cf.ones(2, 3)).shape
+        (2, 3)
+        """
         reshaped: Tensor = core.view(self, other.shape)
         return reshaped
 
@@ -242,6 +278,10 @@ class Tensor(TensorElements):
         `copy=True` makes a copy always. With `non_blocking` a device may still read the elements of
         a tensor in pinned memory (`pin_memory`) when this has returned: do not change them before
         something waits for the device. Otherwise it changes nothing.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([1.5, -2.5]).to(cf.int64)
+        tensor([ 1, -2])
         """
         device, dtype, copy, non_blocking = _destination(args, kwargs)
         here = self.storage.device
@@ -285,18 +325,33 @@ class Tensor(TensorElements):
         return self.to(place, dtype, non_blocking=non_blocking)
 
     def type_as(self, other: Tensor) -> Tensor:
-        """The values in the dtype of another tensor, on its device."""
+        """The values in the dtype of another tensor, on its device.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([1, 2]).type_as(cf.ones(1))
+        tensor([1., 2.])
+        """
         return self.to(other)
 
     def cpu(self) -> Tensor:
-        """The tensor on the cpu."""
+        """The tensor on the cpu.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).cpu().device
+        device(type='cpu')
+        """
         return self.to("cpu")
 
     def cuda(
         self, device: Device | str | int | None = None, non_blocking: bool = False,
         memory_format: object = None,
     ) -> Tensor:  # fmt: skip
-        """The tensor on a CUDA device."""
+        """The tensor on a CUDA device.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).cuda().device  # doctest: +SKIP
+        device(type='cuda', index=0)
+        """
         if isinstance(device, int):
             device = f"cuda:{device}"
         return self.to("cuda" if device is None else device, non_blocking=non_blocking)
@@ -307,6 +362,10 @@ class Tensor(TensorElements):
 
         Without a name it is for the first device that is open. Where none of them has use for it,
         this is the tensor itself.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).pin_memory().is_pinned()  # doctest: +SKIP
+        True
         """
         state().context.leave(self, "pin_memory()")
         if self.storage.device != "cpu":
@@ -329,21 +388,40 @@ class Tensor(TensorElements):
         return self
 
     def is_pinned(self, device: Device | str | None = None) -> bool:
-        """Whether `pin_memory` made it, for this device or for any."""
+        """Whether `pin_memory` made it, for this device or for any.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).is_pinned()
+        False
+        """
         pinned = self.storage.pinned
         return pinned == str(Device(device)) if device is not None else bool(pinned)
 
     def new(self, *args: Any, device: Any = None) -> Tensor:
-        """PyTorch's old constructor, in the dtype of this tensor, and on its device."""
+        """PyTorch's old constructor, in the dtype of this tensor, and on its device.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).new([3, 4])
+        tensor([3., 4.])
+        """
         where = self.storage.device if device is None else device
         return Tensor.of_sizes_or_data("new", args, self.dtype, where)
 
     def share_memory_(self) -> Tensor:
-        """The tensor itself: processes do not share tensors, and `is_shared` says so."""
+        """The tensor itself: processes do not share tensors, and `is_shared` says so.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).share_memory_().is_shared()
+        False
+        """
         return self
 
     def record_stream(self, stream: Any) -> None:
-        """Nothing: memory is given back when no program needs it."""
+        """Nothing: memory is given back when no program needs it.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).record_stream(None)
+        """
 
     def resize_(self, *sizes: Any, memory_format: object = None) -> Tensor:
         """Change the shape in place; elements that are new are zeros.
@@ -373,28 +451,55 @@ class Tensor(TensorElements):
         return self
 
     def resize_as_(self, other: Tensor, memory_format: object = None) -> Tensor:
-        """Take the shape of another tensor, in place; elements that are new are zeros."""
+        """Take the shape of another tensor, in place; elements that are new are zeros.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).resize_as_(cf.ones(3))
+        tensor([1., 1., 0.])
+        """
         return self.resize_(*other.shape)
 
     def set_(self, source: Tensor) -> Tensor:
-        """Show the elements of another tensor from now on, in its memory."""
+        """Show the elements of another tensor from now on, in its memory.
+
+        >>> import contraflow as cf
+        >>> x = cf.zeros(2)
+        >>> x.set_(cf.ones(3))
+        tensor([1., 1., 1.])
+        """
         self.data = source
         return self
 
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
-        """Write what a Python function gives for each element. It is slow: prefer ops."""
+        """Write what a Python function gives for each element. It is slow: prefer ops.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([1.0, 2.0]).apply_(lambda number: number * 10)
+        tensor([10., 20.])
+        """
         flat = [callable(value) for value in self.detach().flatten().tolist()]
         new = Tensor.of_data("apply_", flat, self.dtype).reshape(self.shape)
         return self.copy_(new)
 
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Write what a Python function gives for each element and another tensor's. It is slow."""
+        """Write what a Python function gives for each element and another tensor's. It is slow.
+
+        >>> import contraflow as cf
+        >>> cf.tensor([1.0, 2.0]).map_(cf.tensor([3.0, 4.0]), lambda a, b: a * b)
+        tensor([3., 8.])
+        """
         pairs = zip(self.detach().flatten().tolist(), tensor.expand(self.shape).flatten().tolist())
         new = Tensor.of_data("map_", [callable(a, b) for a, b in pairs], self.dtype)
         return self.copy_(new.reshape(self.shape))
 
     def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
-        """The elements where the condition holds, those of `other` elsewhere."""
+        """The elements where the condition holds, those of `other` elsewhere.
+
+        >>> import contraflow as cf
+        >>> x = cf.tensor([-1.0, 2.0])
+        >>> x.where(x > 0, 0.0)
+        tensor([0., 2.])
+        """
         chosen: Tensor = core.where(condition, self, other)
         return chosen
 
@@ -461,7 +566,13 @@ class Tensor(TensorElements):
 
     @property
     def node(self) -> Node | None:
-        """The node that made this tensor; a view whose base was written is updated first."""
+        """The node that made this tensor; a view whose base was written is updated first.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> (x * 2).grad_fn
+        <mul ...>
+        """
         base = self._base
         if base is not None and base._edits != self._edits:
             self._rebuild(base)
@@ -510,12 +621,24 @@ class Tensor(TensorElements):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded op made this tensor."""
+        """Whether no recorded op made this tensor.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf
+        (True, False)
+        """
         return self.node is None
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to or through this tensor."""
+        """Whether gradients flow to or through this tensor.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> (x * 2).requires_grad, x.detach().requires_grad
+        (True, False)
+        """
         base = self._base
         if base is not None and base._edits != self._edits:
             self._rebuild(base)
@@ -526,7 +649,12 @@ class Tensor(TensorElements):
         self.requires_grad_(value)
 
     def requires_grad_(self, value: bool = True) -> Tensor:
-        """Ask for gradients of a leaf, or stop asking; returns the tensor."""
+        """Ask for gradients of a leaf, or stop asking; returns the tensor.
+
+        >>> import contraflow as cf
+        >>> cf.ones(2).requires_grad_()
+        tensor([1., 1.], requires_grad=True)
+        """
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"requires_grad_: {value!r} is not a bool.")
         value = bool(value)
@@ -562,7 +690,14 @@ class Tensor(TensorElements):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward has accumulated here."""
+        """The gradient that backward has accumulated here.
+
+        >>> import contraflow as cf
+        >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+        """
         context = state().context
         if not context.immediate:
             context.touch_grad(self, reading=True)
@@ -591,16 +726,38 @@ class Tensor(TensorElements):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether `retain_grad` was asked of a tensor that is not a leaf."""
+        """Whether `retain_grad` was asked of a tensor that is not a leaf.
+
+        >>> import contraflow as cf
+        >>> y = cf.ones(2, requires_grad=True) * 2
+        >>> y.retain_grad()
+        >>> y.retains_grad
+        True
+        """
         return self._retains
 
     @property
     def output_nr(self) -> int:
-        """Which of the outputs of its `grad_fn` this is."""
+        """Which of the outputs of its `grad_fn` this is.
+
+        >>> import contraflow as cf
+        >>> values, places = cf.ones(2, requires_grad=True).max(dim=0)
+        >>> values.output_nr
+        0
+        """
         return self._index
 
     def retain_grad(self) -> None:
-        """Keep the gradient of a tensor that is not a leaf, in `.grad`."""
+        """Keep the gradient of a tensor that is not a leaf, in `.grad`.
+
+        >>> import contraflow as cf
+        >>> x = cf.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = x * 2
+        >>> y.retain_grad()
+        >>> (y * y).sum().backward()
+        >>> y.grad
+        tensor([4., 8.])
+        """
         if not self.requires_grad:
             raise GradientError(f"retain_grad: {describe(self)} does not require grad.")
         state().context.touch_place(self, "retain_grad")
@@ -614,14 +771,26 @@ class Tensor(TensorElements):
         self._node.watched().retainers[self._index] = weakref.ref(self)
 
     def detach(self) -> Tensor:
-        """The same elements outside the graph; memory and version counter are shared."""
+        """The same elements outside the graph; memory and version counter are shared.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> x.detach().requires_grad
+        False
+        """
         t = self.alias()
         t._base = t._tangents = None
         detached: Tensor = state().context.detached(t, self)
         return detached
 
     def detach_(self) -> Tensor:
-        """Detach this tensor from the graph, in place: it becomes a leaf."""
+        """Detach this tensor from the graph, in place: it becomes a leaf.
+
+        >>> import contraflow as cf
+        >>> y = cf.ones(2, requires_grad=True) * 2
+        >>> y.detach_().is_leaf
+        True
+        """
         if self._base is not None:
             raise GradientError(
                 f"detach_: {describe(self)} is a view, whose place in the graph is its base's. "
@@ -642,12 +811,25 @@ class Tensor(TensorElements):
             Structure.changed()
 
     def is_inference(self) -> bool:
-        """Whether this was made in inference mode."""
+        """Whether this was made in inference mode.
+
+        >>> import contraflow as cf
+        >>> with cf.inference_mode():
+        ...     x = cf.ones(2)
+        >>> x.is_inference()
+        True
+        """
         return self.storage.inference
 
     @property
     def data(self) -> Tensor:
-        """The same elements outside the graph."""
+        """The same elements outside the graph.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> x.data.requires_grad
+        False
+        """
         return self.detach()
 
     @data.setter
@@ -665,7 +847,15 @@ class Tensor(TensorElements):
         Structure.changed()
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-        """Call `hook(grad)` when this tensor's gradient is ready; it may return another."""
+        """Call `hook(grad)` when this tensor's gradient is ready; it may return another.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 2).sum().backward()
+        >>> x.grad
+        tensor([20., 20.])
+        """
         if not self.requires_grad:
             raise GradientError(f"register_hook: {describe(self)} does not require grad.")
         node = self.node
@@ -679,7 +869,14 @@ class Tensor(TensorElements):
         return node._hooked(node.watched().tensor_hooks.setdefault(self._index, {}), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
-        """Call `hook(tensor)` after `.grad` of this leaf was updated."""
+        """Call `hook(tensor)` after `.grad` of this leaf was updated.
+
+        >>> import contraflow as cf
+        >>> x = cf.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+        >>> (x * 2).sum().backward()
+        tensor([2., 2.])
+        """
         if self.node is not None or not self._needs:
             raise GradientError(
                 f"register_post_accumulate_grad_hook: {describe(self)} is not a leaf that "

@@ -187,17 +187,33 @@ def take_place(target: Tensor, source: Tensor) -> None:
 
 
 def copy_(self: Tensor, source: Tensor) -> Tensor:
-    """Write the elements of `source`, broadcast and cast, into this tensor."""
+    """Write the elements of `source`, broadcast and cast, into this tensor.
+
+    >>> import contraflow as cf
+    >>> cf.zeros(2, 3).copy_(cf.tensor([1, 2, 3]))
+    tensor([[1., 2., 3.],
+            [1., 2., 3.]])
+    """
     check_write(self, "copy_")
     return write(self, source, "copy_")
 
 
 def fill_(self: Tensor, value: Number) -> Tensor:
-    """Write one value into every element."""
+    """Write one value into every element.
+
+    >>> import contraflow as cf
+    >>> cf.zeros(2).fill_(7)
+    tensor([7., 7.])
+    """
     check_write(self, "fill_")
     return write(self, value, "fill_")
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Write zeros."""
+    """Write zeros.
+
+    >>> import contraflow as cf
+    >>> cf.ones(2).zero_()
+    tensor([0., 0.])
+    """
     return self.fill_(0)

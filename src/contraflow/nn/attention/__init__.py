@@ -21,7 +21,14 @@ _Optional = Parameter | None
 
 
 class SDPBackend(enum.IntEnum):
-    """PyTorch's kernels for attention. The compiler makes its own."""
+    """PyTorch's kernels for attention. The compiler makes its own.
+
+    >>> import contraflow as cf
+    >>> with cf.nn.attention.sdpa_kernel(SDPBackend.MATH):
+    ...     y = cf.nn.functional.scaled_dot_product_attention(*[cf.ones(1, 2, 4)] * 3)
+    >>> y.shape
+    (1, 2, 4)
+    """
 
     ERROR = -1
     MATH = 0

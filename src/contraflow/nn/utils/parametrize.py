@@ -26,6 +26,11 @@ class ParametrizationList(ModuleList):
 
     They are kept as `original`, or as `original0`, `original1`, ... if `right_inverse` gives
     several.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.utils.parametrizations.weight_norm(cf.nn.Linear(2, 3))
+    >>> layer.parametrizations.weight.original1.shape
+    (3, 2)
     """
 
     def __init__(self, parametrization: Module, original: Tensor) -> None:
@@ -75,7 +80,13 @@ class ParametrizationList(ModuleList):
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module, or one parameter of it, is a function of others."""
+    """Whether a module, or one parameter of it, is a function of others.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.utils.parametrizations.weight_norm(cf.nn.Linear(2, 3))
+    >>> is_parametrized(layer, "weight"), is_parametrized(layer, "bias")
+    (True, False)
+    """
     held = module._modules.get("parametrizations")
     if not isinstance(held, ModuleDict):
         return False
@@ -194,7 +205,13 @@ def _property(name: str) -> property:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a parameter an ordinary one again, with its present value or its original one."""
+    """Make a parameter an ordinary one again, with its present value or its original one.
+
+    >>> import contraflow as cf
+    >>> layer = cf.nn.utils.parametrizations.weight_norm(cf.nn.Linear(2, 3))
+    >>> remove_parametrizations(layer, "weight")
+    Linear(in_features=2, out_features=3, bias=True)
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(
             f"remove_parametrizations: {tensor_name!r} of {type(module).__name__} is not "

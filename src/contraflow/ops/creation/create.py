@@ -313,7 +313,12 @@ def new_full(
     self: Tensor, size: Any, fill_value: Number, *, dtype: DType | None = None,
     device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of one value, in the dtype of this one."""
+    """A tensor of one value, in the dtype of this one.
+
+    >>> import contraflow as cf
+    >>> cf.ones(1, dtype=cf.int64).new_full((2,), 7)
+    tensor([7, 7])
+    """
     device = device or self.storage.device
     return _constant("new_full", (size,), fill_value, dtype or self.dtype, device, requires_grad)
 
@@ -323,7 +328,12 @@ def new_zeros(
     self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Zeros, in the dtype of this tensor."""
+    """Zeros, in the dtype of this tensor.
+
+    >>> import contraflow as cf
+    >>> cf.ones(1, dtype=cf.int64).new_zeros(2)
+    tensor([0, 0])
+    """
     device = device or self.storage.device
     return _constant("new_zeros", size, 0, dtype or self.dtype, device, requires_grad)
 
@@ -333,7 +343,12 @@ def new_ones(
     self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Ones, in the dtype of this tensor."""
+    """Ones, in the dtype of this tensor.
+
+    >>> import contraflow as cf
+    >>> cf.ones(1, dtype=cf.int64).new_ones(2)
+    tensor([1, 1])
+    """
     device = device or self.storage.device
     return _constant("new_ones", size, 1, dtype or self.dtype, device, requires_grad)
 
@@ -343,7 +358,12 @@ def new_empty(
     self: Tensor, *size: Any, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor to be written to, in the dtype of this one. It starts with zeros."""
+    """A tensor to be written to, in the dtype of this one. It starts with zeros.
+
+    >>> import contraflow as cf
+    >>> cf.ones(1).new_empty(2, 3).shape
+    (2, 3)
+    """
     device = device or self.storage.device
     return _constant("new_empty", size, 0, dtype or self.dtype, device, requires_grad)
 

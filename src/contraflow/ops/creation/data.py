@@ -40,7 +40,12 @@ def new_tensor(
     self: Tensor, data: Any, *, dtype: DType | None = None, device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A copy of `data` in the dtype of this tensor."""
+    """A copy of `data` in the dtype of this tensor.
+
+    >>> import contraflow as cf
+    >>> cf.ones(1).new_tensor([1, 2])
+    tensor([1., 2.])
+    """
     device = device or self.storage.device
     return Tensor.of_data("new_tensor", data, dtype or self.dtype, device, requires_grad)
 

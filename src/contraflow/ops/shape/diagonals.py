@@ -222,7 +222,13 @@ def _fill_diagonal_ref(x: np.ndarray, value: Any, wrap: bool) -> np.ndarray:
     inplace=True,
 )  # fmt: skip
 def fill_diagonal(x, value, *, wrap=False):
-    """The tensor with its main diagonal set to a value; `wrap` goes on in a tall matrix."""
+    """The tensor with its main diagonal set to a value; `wrap` goes on in a tall matrix.
+
+    >>> import contraflow as cf
+    >>> cf.zeros(2, 2).fill_diagonal_(5.0)
+    tensor([[5., 0.],
+            [0., 5.]])
+    """
     if x.ndim < 2:
         raise ValueError(f"fill_diagonal: {describe(x)} has fewer than two dims.")
     if x.ndim > 2 and len(set(x.shape)) > 1:

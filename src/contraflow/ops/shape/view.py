@@ -585,8 +585,8 @@ atleast_3d = _at_least(
 # --- in place ------------------------------------------------------------------------------------
 
 
-def _in_place(name: str) -> Any:
-    """The method by which a tensor becomes its own view."""
+def _in_place(name: str, given: str, shape: tuple[int, ...]) -> Any:
+    """The method by which a tensor becomes its own view; `given` to [2, 1] makes it of `shape`."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if self.requires_grad:
@@ -609,9 +609,16 @@ def _in_place(name: str) -> Any:
         return self
 
     method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
-    method.__doc__ = f"Take the shape of `x.{name}(...)` in place; not where x requires grad."
+    method.__doc__ = (
+        f"Take the shape of `x.{name}(...)` in place; not where x requires grad.\n\n"
+        f">>> import contraflow as cf\n>>> cf.ones(2, 1).{name}_({given}).shape\n{shape}\n"
+    )
     return method
 
 
-for _name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided"):
-    setattr(Tensor, f"{_name}_", _in_place(_name))
+for _name, _given, _shape in (
+    ("squeeze", "1", (2,)), ("unsqueeze", "0", (1, 2, 1)), ("t", "", (1, 2)),
+    ("transpose", "0, 1", (1, 2)), ("swapaxes", "0, 1", (1, 2)), ("swapdims", "0, 1", (1, 2)),
+    ("as_strided", "(1, 2), (2, 1)", (1, 2)),
+):  # fmt: skip
+    setattr(Tensor, f"{_name}_", _in_place(_name, _given, _shape))
