@@ -31,6 +31,9 @@ class BottomContext(OpContext):
                 f"{what}: {tensor!r} was recorded by compile and never had a value."
             )
 
+    def stand_in(self, copy: Tensor, whole: Tensor, symbols: tuple[Any, ...], key: Any) -> None:
+        """Eager mode has views."""
+
     def copied(self, tensor: Tensor) -> Storage:
         """The memory itself is copied."""
         self.leave(tensor, "deepcopy()")

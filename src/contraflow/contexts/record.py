@@ -14,7 +14,7 @@ from __future__ import annotations
 import linecache
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from contraflow.compiler.tape import Tape, TapeOperand, Value
 from contraflow.contexts.applying import specs_of
 from contraflow.contexts.bottom import BottomContext
 from contraflow.contexts.graph_changes import GraphChanges
+from contraflow.contexts.part_copies import PartCopies, PartCopy
 from contraflow.contexts.recording import (
     GradSlot,
     InputSource,
@@ -114,6 +115,8 @@ class Recorder(BottomContext):
         # Tensors of the function's own over real storages, and where they came from.
         self._detached: dict[int, tuple[Tensor, Tensor]] = {}
         self.symbols = Symbols(leaves, self._enter)
+        self._copies = PartCopies(self._values.get, self._tell_apart)
+        self.has_copies = False  # of parts, at places that are not known
         self.has_symbols = False  # for numbers among the arguments
         self.arrays: dict[int, Any] = {}  # of NumPy, from outside, that become tensors
         self.array_arguments: dict[int, Tensor] = {}  # what stands for those among the arguments
@@ -378,6 +381,8 @@ class Recorder(BottomContext):
         """The tape value of a tensor as it is now, read at a line; numbers are literals."""
         if not isinstance(x, Tensor):
             return _literal(x)
+        if self.has_copies:
+            self._copies.use(x.storage)
         value = self._values.get(id(x.storage)) or self._value_of(x)
         if x.layout == contiguous(self.tape.specs[value].shape):
             return value
@@ -432,6 +437,8 @@ class Recorder(BottomContext):
         storage = target.storage
         if other_devices and storage.device != (self._device or storage.device):
             raise self._refuse_write(describe(target), storage, self._device)
+        if self.has_copies:
+            self._copies.write(storage)
         old, new = self._value_of(target), self.read(value, line)
         assert isinstance(new, Value)
         if not storage.is_recorded:
@@ -475,8 +482,30 @@ class Recorder(BottomContext):
             "Return the tensor and do this outside the compiled function, or compute with tensors.",
         )
 
+    def stand_in(self, copy: Tensor, whole: Tensor, symbols: tuple[Symbol, ...], key: Any) -> None:
+        value = self._values.get(id(whole.storage))
+        place = whole.layout, key
+        self._copies.add(PartCopy(copy.storage, whole.storage, place, value, symbols))
+        self.has_copies = True
+
+    def putting_back(self, whole: Tensor, key: Any, value: Any) -> AbstractContextManager[Any]:
+        if not self.has_copies or not isinstance(value, Tensor):
+            return nullcontext()
+        return self._copies.putting_back(value.storage, whole.storage, (whole.layout, key))
+
+    def _tell_apart(self, part: PartCopy) -> None:
+        """A copy of a part stands for a view, which the function would tell from it."""
+        if part.symbols:
+            self.symbols.need(part.symbols)
+        raise self.refusal(
+            "a part of a tensor at a place that only a call knows is a copy here, and one of both "
+            "is written to before the other is used",
+            "Write x[i] = ... in place of a part, and take the part again after a write.",
+        )
+
     def copied(self, tensor: Tensor) -> Storage:
         line = self.user_line()
+        self._copies.use(tensor.storage)
         value = self._value_of(tensor)
         device = tensor.storage.device
         if other_devices and not tensor.storage.is_recorded and not _are_single((tensor,)):
@@ -733,6 +762,7 @@ class Recorder(BottomContext):
     def finish(self) -> Recording:
         """Collect the effects. Called while the function's results are still referenced."""
         tape = self.tape
+        self._copies.end()
         if tape.device != "cpu":
             for value in self._single:
                 self._take_along(value)
@@ -854,6 +884,7 @@ class Recorder(BottomContext):
 
     def value_at_end(self, tensor: Tensor) -> Value:
         """The value the tensor's storage holds, as an output of the tape."""
+        self._copies.leave(tensor.storage)
         return self._value_of(tensor)
 
     def restore(self) -> None:
@@ -871,6 +902,7 @@ class Recorder(BottomContext):
         # Let go of tensors, so that `alive` finds only those that others hold.
         self._slots, self._cells, self._streams, self._held, self.show = {}, {}, {}, {}, id
         self._graded, self._detached = {}, {}
+        self._copies.clear()
         self.symbols.close()
 
     def alive(self) -> list[tuple[Storage, Value, Spec, UserLine | None]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from io import IOBase
@@ -32,6 +33,7 @@ class Context:
     replays = False  # a compiled function may replay its program here, since nothing else listens
     hits = False  # a compiled call may use its generated function, which reports no reads
     immediate = False  # ops have values at once, and nothing else listens
+    symbols: Any = None  # of the numbers of the recording that hears of ops here, if one does
     cotangents: Any = None  # how backward deals in cotangents; None: as tensors, by ops
     timeline: Any = None  # where programs note how long each of their kernels takes, if anywhere
 
@@ -40,7 +42,8 @@ class Context:
 
         The other attributes are promises about who listens, which each context makes for itself:
         `replays` and `hits` where it need not hear of ops that run inside of a program,
-        `immediate` and `cotangents` where it need not hear of ops and gradient rules at all.
+        `immediate` and `cotangents` where it need not hear of ops and gradient rules at all,
+        `symbols` where each op is recorded as it is.
         """
         if below is not None:
             self.below = below
@@ -87,6 +90,14 @@ class Context:
     def copied(self, tensor: Any) -> Any:
         """A storage with a copy of the memory of `tensor`."""
         return self.below.copied(tensor)
+
+    def stand_in(self, copy: Any, whole: Any, symbols: tuple[Any, ...], key: Any) -> None:
+        """A copy of a part of a tensor was made where eager mode has a view (`symbols`)."""
+        self.below.stand_in(copy, whole, symbols, key)
+
+    def putting_back(self, whole: Any, key: Any, value: Any) -> AbstractContextManager[Any]:
+        """Where a value is written to a part of a tensor, as the end of `whole[key] += x` is."""
+        return nullcontext()
 
     def detached(self, tensor: Any, origin: Any) -> Any:
         """A tensor that was taken out of the graph here, as it is for those outside as well."""

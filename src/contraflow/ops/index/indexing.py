@@ -25,6 +25,15 @@ from contraflow.ops.creation.data import tensor
 from contraflow.ops.elementwise.basic import to_dtype, where
 from contraflow.ops.index.dynamic import nonzero
 from contraflow.ops.index.gather import point_key, put_at, take_at
+from contraflow.ops.index.positions import (
+    is_place,
+    is_position,
+    out_of_range,
+    position_at,
+    positions_from,
+    slice_length,
+    take_copy,
+)
 from contraflow.ops.reduction.order import cumsum
 from contraflow.ops.shape.joining import stack
 from contraflow.ops.shape.parts import unbind
@@ -33,6 +42,7 @@ from contraflow.runtime.eager import Eager
 from contraflow.shapes import Shape, broadcast_shapes, contiguous_strides, numel
 from contraflow.tensors.methods import method
 from contraflow.tensors.source_line import user_line
+from contraflow.tensors.symbol import symbols_in
 from contraflow.tensors.tensor import Tensor, of_numpy
 from contraflow.tensors.writing import check_write, write, write_at
 
@@ -124,11 +134,20 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
         return x, [(0, key)]
     dim = 0
     points: list[Point] = []
-    for k in _listed(x, key):
+    parts = _listed(x, key)
+    given = state().context.symbols is not None and _are_positions(parts)
+    for k in parts:
         if type(k) is int:
             x = _selected(x, dim, k)
+        elif given and is_position(k):
+            points.append((dim, position_at("getitem", x, dim, k)))
+            dim += 1
         elif isinstance(k, slice):
-            x = _sliced(x, dim, k)
+            at = _part_at(x, dim, k) if given else None
+            if at is None:
+                x = _sliced(x, dim, k)
+            else:
+                points.append((dim, at))
             dim += 1
         elif k is None:
             x = unsqueeze(x, dim)
@@ -156,6 +175,26 @@ def resolve(x: Tensor, key: Any) -> tuple[Tensor, list[Point]]:
     return x, points
 
 
+def _are_positions(parts: Sequence[Any]) -> bool:
+    """Whether numbers of a recording in an index select places only; others need their values.
+
+    They do so in an index of nothing but views: beside a vector of integers or a mask, the order of
+    the dims would be that of points. A slice of one size does so where there is nothing else.
+    """
+    numbers = sum(map(is_position, parts))
+    slices = sum(isinstance(k, slice) and slice_length(k) is not None for k in parts)
+    tensors = [k for k in parts if isinstance(k, Tensor)]
+    if not (numbers or slices) or not all(map(is_place, tensors)):
+        return False
+    return not slices or numbers + slices + len(tensors) == 1
+
+
+def _part_at(x: Tensor, dim: int, k: slice) -> Tensor | None:
+    """The positions of a slice of one size from a number of the recording on, if it is one."""
+    length = slice_length(k)
+    return None if length is None else positions_from(x, dim, k.start, length)
+
+
 def _is_flag(k: Tensor) -> bool:
     return k.dtype is bool_ and not k.ndim
 
@@ -163,9 +202,7 @@ def _is_flag(k: Tensor) -> bool:
 def _selected(x: Tensor, dim: int, i: int) -> Tensor:
     n = x.layout.shape[dim]
     if not -n <= i < n:
-        raise IndexError(
-            f"getitem: index {i} is out of range for dim {dim} of {describe(x)} with size {n}."
-        )
+        raise out_of_range("getitem", x, dim, i)
     out: Tensor = apply(select, (x,), {"dim": dim, "index": i % n})
     return out
 
@@ -340,7 +377,27 @@ def getitem(x, *, key):
     if not points:
         return x
     dims, at = _coordinates(x, points)
+    if state().context.symbols is not None and (symbols := _places(key)) is not None:
+        return take_copy(x, at, dims, symbols, key)
     return apply(take_at, (x, at), {"dims": dims, "wrap": True})
+
+
+def _places(key: Any) -> tuple[Any, ...] | None:
+    """The numbers of a recording in an index that eager mode has a view for, None for others."""
+    parts = key if type(key) is tuple else (key,)
+    if not all(map(is_place, (k for k in parts if not _is_basic(k)))):
+        return None
+    return tuple(symbols_in([x for k in parts for x in _numbers_of(k)]))
+
+
+def _is_basic(k: Any) -> bool:
+    """Whether a part of an index is one that gives a view, whatever the others are."""
+    is_number = isinstance(k, int) and not isinstance(k, bool)
+    return k is None or k is Ellipsis or is_number or isinstance(k, slice)
+
+
+def _numbers_of(k: Any) -> tuple[Any, ...]:
+    return (k.start, k.stop) if isinstance(k, slice) else (k,)
 
 
 def _chosen(x: Tensor, key: Tensor) -> Tensor | None:
@@ -444,6 +501,10 @@ def _set_items(self: Tensor, key: Any, value: Any) -> None:
         value = value.to(self.device)  # a copy crosses devices
     region, points = resolve(self, key)
     check_write(region, "setitem")
+    if points and state().context.symbols is not None:
+        with state().context.putting_back(region, key, value):
+            write_points(region, points, value)
+        return
     if points:
         write_points(region, points, value)
         return

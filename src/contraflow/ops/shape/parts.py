@@ -18,6 +18,7 @@ from contraflow.operation.reference import strided as strided_array
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.basic import to_dtype
 from contraflow.ops.index.gather import constant_pad
+from contraflow.ops.index.positions import part_from
 from contraflow.ops.shape.view import assign, embed, select, select_params, slice_
 from contraflow.shapes import View, normalize_dim, whole
 from contraflow.shapes import contiguous as fresh_view
@@ -44,6 +45,8 @@ def narrow(x, *, dim, start, length):
     if isinstance(start, Tensor) and start.dtype.category != INT:
         raise TypeError(f"narrow: start is {describe(start)}; it must be an integer.")
     dim = normalize_dim("narrow", dim, x.ndim)
+    if x.ndim and (part := part_from(x, dim, start, length)) is not None:
+        return part
     start, length = whole("narrow", "start", start), whole("narrow", "length", length)
     n = x.shape[dim] if x.ndim else 0
     first = start + n if start < 0 else start
