@@ -84,9 +84,9 @@ def check() -> str:
     """Ask the adapter about what the language of its kernels leaves open; the answers as text.
 
     No op of contraflow depends on the answers, but for numbers below 1e-37, which may become 0, and
-    for the last digit of sums of products; sums such as x + (-x) in a compiled function may be
-    simplified as if all numbers were finite. Kernels find NaN by its bits, make infinities at run
-    time, and have mathematics of their own.
+    for the last digit of sums of products; a common factor of two products may be taken out, as if
+    all numbers were finite. Kernels find NaN by its bits, make infinities at run time, hide terms
+    that cancel from the compiler, and have mathematics of their own.
     """
     device = _device()
     probe = threads.imported("contraflow.devices.webgpu.probe")

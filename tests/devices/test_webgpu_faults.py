@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import contraflow as cf
 from contraflow import config
 from contraflow.capture.rewriting import library
-from contraflow.devices.webgpu import adapters, program
+from contraflow.devices.webgpu import adapters, probe, program
 from contraflow.devices.webgpu.device import WebgpuDevice
 
 LOST = (
@@ -301,16 +302,54 @@ def test_the_functions_of_the_device(webgpu):
     assert cf.webgpu.memory_reserved() == cf.webgpu.memory_allocated()
 
 
+# What an adapter may answer: of most questions WGSL leaves both open.
+BYTES = r"[1-9][0-9]{0,2}(,[0-9]{3})* bytes"
+ANSWERS = {
+    "adapter": ".+",
+    "NaN differs from itself": "yes|no",
+    "max(NaN, 1) is NaN": "yes|no",
+    "inf - inf is NaN": "yes|no",
+    "NaN * 0 is NaN": "yes|no",
+    "1 / 0 is infinite": "yes|no",
+    "NaN is loaded and stored as it is": "yes",  # relied upon: what is stored stays what it is
+    "numbers below 1e-38 are loaded and stored as they are": "yes|no",
+    "numbers below 1e-38 stay in products": "yes|no",
+    "products may lie below 1e-38": "yes|no",
+    "a product and a sum are fused": "yes|no",
+    "fma rounds once": "yes|no",
+    "float16": "yes|no",
+    "largest buffer": BYTES,
+    "largest part of a buffer that a kernel may have": BYTES,
+}
+
+
 def test_what_the_adapter_does_with_numbers(webgpu):
     text = cf.webgpu.check()
     print(text)
-    rows = dict(row.split(": ") for row in text.splitlines())
+    rows = dict(row.split(": ", 1) for row in text.splitlines())
+    assert list(rows) == list(ANSWERS)
+    wrong = {name: x for name, x in rows.items() if not re.fullmatch(ANSWERS[name], x)}
+    assert not wrong
     assert rows["adapter"] == webgpu.description
-    # These are relied upon: what is stored stays what it is.
-    assert rows["NaN is loaded and stored as it is"] == "yes"
+    assert rows["float16"] == ("no" if "float16" in webgpu.limits.lacks else "yes")
+    assert rows["largest buffer"] == f"{webgpu.largest:,} bytes"
+    assert rows["largest part of a buffer that a kernel may have"] == f"{webgpu.binding:,} bytes"
+    assert cf.webgpu.check() == text
     x = cf.tensor([float("nan"), float("inf"), -1.0], device="webgpu")
     assert x.isnan().tolist() == [True, False, False]
     assert cf.maximum(x, cf.zeros(3, device="webgpu")).isnan().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_each_answer_of_the_adapter_is_told(yes, webgpu, monkeypatch):
+    """Both answers to each question that is put to a kernel, whatever this adapter says."""
+    asked = [name for name, values in ANSWERS.items() if values in ("yes|no", "yes")]
+    asked.remove("float16")
+    found = dict.fromkeys(asked, yes)
+    assert list(probe.answers(webgpu)) == asked
+    monkeypatch.setattr(probe, "answers", lambda device: found)
+    rows = dict(row.split(": ", 1) for row in cf.webgpu.check().splitlines())
+    assert {name: rows[name] for name in asked} == dict.fromkeys(asked, "yes" if yes else "no")
 
 
 def test_the_code_that_drives_the_device_is_not_the_users(webgpu):

@@ -76,18 +76,33 @@ def test_bessel_functions_overflow_where_their_values_do(
         np.testing.assert_allclose(found, wanted * (sign if name == "i1" else 1), 1e-5)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x - x, lambda x: (x * 2) - (x * 2), lambda x: -(x.abs() - x.abs()).exp()],
-    ids=["itself", "computed", "within"],
-)
-def test_a_difference_of_equal_values_is_nan_where_they_are_not_finite(
-    function: Any, webgpu: Any
-) -> None:
-    """Compilers of WGSL take x - x for 0."""
-    here = cf.tensor([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -3e37, 3e38])
-    found = cf.compile(function)(here.to("webgpu"))
-    np.testing.assert_array_equal(found.numpy(force=True), function(here).numpy())
+CANCELLED = {
+    "itself": lambda x, y: x - x,
+    "computed": lambda x, y: (x * 2) - (x * 2),
+    "within": lambda x, y: -(x.abs() - x.abs()).exp(),
+    "its negative": lambda x, y: x + (-x),
+    "negative first": lambda x, y: (-x) + x,
+    "taken and given": lambda x, y: x - y + y,
+    "given and taken": lambda x, y: y + (x - y),
+    "taken of a sum": lambda x, y: (x + y) - (y + x),
+    "twice": lambda x, y: x + x - x,
+    "products": lambda x, y: x * y - y * x,
+    "a negative product": lambda x, y: x * y + x * (-y),
+    "constants": lambda x, y: x + 1e8 - 1e8,
+    "a negative constant": lambda x, y: x + 1e8 + (-1e8),
+    "roots": lambda x, y: x.sqrt() * x.sqrt(),
+}
+
+
+@pytest.mark.parametrize("name", CANCELLED)
+def test_sums_whose_terms_cancel_are_those_of_the_cpu(name: str, webgpu: Any) -> None:
+    """Compilers of WGSL take x - x for 0, which it is not of NaN and infinities; x - y + y for x,
+    and sqrt(x) * sqrt(x) for |x|."""
+    ends = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1, -3e37, 3e38, 1e-30, -2.5], np.float32)
+    x, y = (cf.tensor(v.ravel()) for v in np.meshgrid(ends, ends))
+    function = CANCELLED[name]
+    found = cf.compile(function)(x.to("webgpu"), y.to("webgpu")).numpy(force=True)
+    np.testing.assert_allclose(found, function(x, y).numpy(), rtol=2e-7)
 
 
 def _words(generator: np.random.Generator, n: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Dawn, the WebGPU of Chromium, under Node: npm's package `webgpu`, which `make dawn` installs.
 
-Its backend `null` compiles and runs nothing; `vulkan` needs a driver that Dawn takes, which Mesa's
-software Vulkan is from version 23 on, and SwiftShader, which comes with Chromium.
+Its backend `null` compiles and runs nothing. `vulkan` needs a driver that Dawn takes. SwiftShader,
+which comes with Chromium, is one. Mesa's software Vulkan 22.3.6 is not: Dawn says "Vulkan
+shaderUniform*ArrayDynamicIndexing required", and gives no adapter.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import wgpu
+from tests.helpers import wgsl_calls
 
 from contraflow.compiler.interpret import BoundOperand
 from contraflow.compiler.kernel import Kernel, KernelCall
 from contraflow.devices.webgpu import adapters
-from contraflow.dtypes import DType, bool_, int64
 from contraflow.render.clike import source, wgsl
 
 
@@ -48,24 +48,11 @@ def run_call(
     """As `interpret.run_call`; gives the two words of a failure where the kernel checks indices."""
     device, kernel = open_device(), call.kernel
     pipeline, layout = compile_kernel(kernel, wgsl.variant_of(call))
-    values = [
-        scalars[at] if o.mode == "scalar" else 0 for o, (_, at) in zip(kernel.operands, arrays)
-    ]
-    contents = {0: wgsl.pack_arguments(call, [at for _, at in arrays], line)}
-    if source.scalars(kernel):
-        contents[1] = wgsl.pack_scalars(kernel, values)
-    operands = dict(enumerate(source.in_memory(kernel), start=2))
-    for binding, i in operands.items():
-        array = arrays[i][0]
-        assert array is not None
-        contents[binding] = array.astype(stored(kernel.operands[i].dtype)).tobytes()
-    failure = 2 + len(operands) if source.checks_indices(kernel) else None
-    if failure is not None:
-        contents[failure] = bytes(8)
+    contents = wgsl_calls.contents(call, arrays, scalars, line)
+    failure = max(contents) if source.checks_indices(kernel) else None
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_SRC
     buffers = {
-        i: device.create_buffer_with_data(data=data or bytes(4), usage=usage)
-        for i, data in contents.items()
+        i: device.create_buffer_with_data(data=data, usage=usage) for i, data in contents.items()
     }
     group = device.create_bind_group(
         layout=layout,
@@ -78,16 +65,8 @@ def run_call(
     run.dispatch_workgroups(*wgsl.launch(call))
     run.end()
     device.queue.submit([encoder.finish()])
-    for binding, i in operands.items():
-        array = arrays[i][0]
-        if kernel.operands[i].mode != "in" and array is not None:
-            data = device.queue.read_buffer(buffers[binding])
-            array[:] = np.frombuffer(data, stored(kernel.operands[i].dtype))[: array.size]
+    written = wgsl_calls.written(call)
+    wgsl_calls.take(call, arrays, {i: device.queue.read_buffer(buffers[i]) for i in written})
     if failure is None:
         return None
     return np.frombuffer(device.queue.read_buffer(buffers[failure]), np.int32)
-
-
-def stored(dtype: DType) -> np.dtype:
-    """The NumPy dtype of what a buffer holds."""
-    return np.dtype({bool_: np.uint32, int64: np.int32}.get(dtype, dtype.numpy))

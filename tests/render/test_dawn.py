@@ -1,14 +1,21 @@
-"""Every WGSL text of the registry compiled by Dawn, as browsers do: it checks uniformity too."""
+"""Every WGSL text of the registry compiled by Dawn, as browsers do: it checks uniformity too.
+
+The kernels of the registry's samples, and the cases of the renderers, also run on its Vulkan
+backend, which takes the SwiftShader of Chromium.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.helpers import (  # noqa: F401 (they declare cases)
     dawn,
+    dawn_runner,
     gpu_attention,
     gpu_functions,
     gpu_fused,
@@ -16,10 +23,10 @@ from tests.helpers import (  # noqa: F401 (they declare cases)
     gpu_ordered,
 )
 from tests.helpers.gpu_case import CASES
-from tests.helpers.gpu_programs import KernelRun
-from tests.helpers.registry_tapes import record
+from tests.helpers.gpu_programs import KernelRun, compare
+from tests.helpers.registry_tapes import first_sample, record
 
-from contraflow.compiler.kernel import Contraction, Kernel, Loops
+from contraflow.compiler.kernel import Contraction, Kernel, KernelCall, Loops
 from contraflow.compiler.lower import KernelUse
 from contraflow.dtypes import float16, float32
 from contraflow.errors import DeviceError
@@ -142,3 +149,39 @@ def test_dawn_takes_every_text(refused: dict[str, str]) -> None:
 @pytest.mark.slow
 def test_dawn_checks_uniformity(refused: dict[str, str]) -> None:
     assert "uniform" in refused["not uniform"]
+
+
+@pytest.mark.slow
+def test_dawn_agrees_with_the_interpreter(tmp_path: Path) -> None:
+    if dawn.missing("vulkan"):
+        pytest.skip(str(dawn.missing("vulkan")))
+    calls = dawn_runner.Calls()
+    checks: list[tuple[int, str, Callable[[], None]]] = []  # each with the number of its call
+    for name, op in REGISTRY.items():
+        for backward in (False, True):
+            sample = first_sample(op)
+            found = sample and record(op, sample, backward=backward)
+            if not found:
+                continue
+
+            def check(
+                call: KernelCall, operand: int, result: Any, wanted: Any, name: str = name
+            ) -> None:
+                wanted = wanted.copy()  # later kernels may write there
+                test = functools.partial(compare, call, operand, result, wanted)
+                checks.append((len(calls) - 1, name, test))
+
+            try:
+                KernelRun(*found, wgsl.LIMITS).run(calls.run_call, check)
+            except DeviceError as error:
+                assert "float64" in str(error)  # noqa: PT017 (most samples have none)
+    assert len(calls) > 1000
+    refused = calls.run(tmp_path)
+    problems = [f"call {number}: {text}" for number, text in refused.items()]
+    for number, name, test in checks:
+        if number not in refused:
+            try:
+                test()
+            except AssertionError as error:
+                problems.append(f"{name}: {error}")
+    assert not problems, "\n".join(problems)

@@ -36,6 +36,7 @@ from contraflow.expressions.evaluate import narrow_constant
 from contraflow.expressions.expression import Number
 from contraflow.expressions.intrinsics import INTRINSICS
 from contraflow.render.clike import bodies, source, wide
+from contraflow.render.clike.cancelled import Sums
 from contraflow.render.clike.fused import FusedProduct, FusedProductWriter
 from contraflow.render.clike.loops import prepare
 from contraflow.render.clike.wgsl_functions import FUNCTIONS
@@ -125,6 +126,7 @@ class Wgsl:
     ) -> None:
         self.kernel_name, self.tile = kernel_name, tile
         self._high = {f"scalar{i}": f"scalars.scalar{i}_high" for i in halved}
+        self._sums = Sums()
 
     def type_of(self, dtype: DType) -> str:
         """The type of a variable."""
@@ -162,10 +164,13 @@ class Wgsl:
     def apply(self, template: str, args: Sequence[str], dtype: DType) -> str:
         """Fill in a template. The upper half of a number comes with it where it is wanted.
 
-        Compilers take x - x for 0, which it is not of NaN and infinities.
+        Compilers take x - x for 0, which it is not of NaN and infinities. Where other terms cancel,
+        an argument is hidden from them.
         """
         if template == _DIFFERENCE and args[0] == args[1] and dtype.is_floating_point:
             return f"difference_from_itself({args[0]})"
+        if dtype.is_floating_point:
+            args = self._sums.hide(template, args) or args
         if args[0] in self._high and template == _SHIFT:
             return self._high[args[0]]
         return template.format(*args)
@@ -210,6 +215,7 @@ class Wgsl:
 
     def constant(self, name: str, type_name: str, value: str) -> str:
         """The declaration of a name for a value."""
+        self._sums.name(name, value)
         return f"let {name}: {type_name} = {value}"
 
     def variable(self, name: str, type_name: str, value: str) -> str:

@@ -37,6 +37,10 @@ fn difference_from_itself(x: f32) -> f32 {
     return bitcast<f32>(select(0x7fc00000u | arguments.zero, 0u, finite));
 }
 """,
+    # The same number, of which a compiler does not know where it comes from.
+    "hidden(": """\
+fn hidden(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | arguments.zero); }
+""",
     # The exact remainder of numbers m * 2**e with whole m, by long division, 8 bits at a time: the
     # quotient may have 277 bits, and what WGSL's % subtracts is rounded.
     "remainder_f32(": """\
