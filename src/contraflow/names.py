@@ -68,7 +68,7 @@ def _told(
 
 
 def meant(path: str) -> str:
-    """A sentence about the name that was meant by a path which nobody has; empty without one."""
+    """A sentence that suggests another name for a path that does not exist, or nothing."""
     owner, _, name = path.rpartition(".")
     module = f"contraflow.{owner}".removesuffix(".")
     try:

@@ -179,8 +179,9 @@ def between_parts(calls: Sequence[Call]) -> set[tuple[tuple[str, str], str]]:
     found = set()
     for call in calls:
         caller, (module, _, function) = call.caller.partition(":")[0], call.callee.partition(":")
-        if {caller, module} <= PARTS.keys() and caller != module:
-            found.add(((PARTS[caller], PARTS[module]), function))
+        pair = (PARTS.get(caller, ""), PARTS.get(module, ""))
+        if all(pair) and pair[0] != pair[1]:
+            found.add((pair, function))
     return found
 
 

@@ -178,7 +178,7 @@ class Work:
         """Drop the batch that is being made; another thread calls this."""
 
     def force(self) -> bool:
-        """Called by another thread that has waited long enough: whether the job could be ended."""
+        """End a job that takes too long, from another thread; whether that was possible."""
         return False
 
     def finish(self) -> None:

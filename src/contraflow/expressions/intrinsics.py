@@ -92,7 +92,7 @@ def _arithmetic(name: str, symbol: str, numpy: Callable[..., Any], f: str, i: st
     text = "{0} " + symbol + " {1}"
     # Overflow wraps as in NumPy, which C++ promises of unsigned types only.
     cuda = {**_everywhere(text), "int": "({t})(({u}){0} " + symbol + " ({u}){1})"}
-    # Addition of truth values is `or`, multiplication `and`; WGSL wants that said.
+    # Addition of truth values is `or`, multiplication `and`; WGSL has no arithmetic of bools.
     wgsl = {**_everywhere(text), "bool": "{0} | {1}" if name == "add" else "{0} & {1}"}
     python = dict.fromkeys(("float", "int"), text)
     intrinsic(name, 2, numpy, llvm=llvm, cuda=cuda, wgsl=wgsl, python=python)

@@ -76,7 +76,7 @@ class _Arrivals:
         self.consumers: list[int] = []  # sequence numbers, newest first
         self.turn = 0  # how many of them have been folded in
         self.waiting: dict[int, list[Gift]] = {}
-        self.folding = False  # somebody is at it, and will take what comes meanwhile
+        self.folding = False  # a thread folds, and will take what arrives meanwhile
 
 
 class ParallelPass(Pass):

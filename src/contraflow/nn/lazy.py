@@ -91,7 +91,7 @@ class _Lazy(LazyModuleMixin):
         raise NotImplementedError
 
     def share_of(self, size: int) -> int:
-        """How much of the size a parameter has, in the dim that is 0 for inputs of size 0."""
+        """The size of a parameter along the learned dim, from the size that an input shows."""
         return size
 
     def _wrong(self, input: Tensor, wanted: str) -> ValueError:

@@ -314,7 +314,7 @@ def change(**fields: Any) -> None:
 # Gives the user's line that led here, for messages: `tensors.source_line`, which knows whose code
 # is whose, puts its own function in this place.
 user_line: Callable[[], Any] = type(None)
-# The devices beside the cpu that are open, by name: while there are none, nobody asks for one.
+# The devices beside the cpu that are open, by name: while there are none, no code looks for one.
 other_devices: dict[str, Any] = {}
 
 

@@ -476,7 +476,7 @@ class Op(Traits):
 
 
 class Registry(dict[str, Op]):
-    """All ops by name. Listeners hear of each op, those already there included."""
+    """All ops by name. Listeners are called with each op, those already declared included."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -124,7 +124,7 @@ class LBFGS(Optimizer):
                 self._move(direction, t)
             else:
                 self._move(direction, t)
-                if iteration < group["max_iter"]:  # afterwards nobody would look at it
+                if iteration < group["max_iter"]:  # afterwards nothing would use it
                     loss, g, count = float(evaluate()), self._gradient(), 1
             evaluations += count
             state["func_evals"] += count

@@ -370,7 +370,7 @@ class Eager(BottomContext):
         if device == "cpu" and not recorded.is_worth_a_program(inputs, thresholds.eager_composite):
             return None
         if not state().context.replays:
-            return None  # somebody listens to its parts
+            return None  # a context observes its parts
         function = functools.partial(op.body, **params)
         # Without rules its backward runs it again.
         repeats = not op.rules

@@ -97,7 +97,7 @@ class Standing:
         self._fresh = False
 
     def take(self) -> None:
-        """Switch to blocks that nothing looks at."""
+        """Switch to blocks that nothing refers to."""
         addresses: list[int] = []
         take(self.pairs, addresses)
         for (index, _, _), address in zip(self._all, addresses):

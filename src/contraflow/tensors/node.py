@@ -122,7 +122,7 @@ class Node:
     __slots__ = (
         "form", "targets", "code", "instruction", "sequence_nr", "done", "watchers", "__weakref__",
     )  # fmt: skip
-    hands_over = True  # nobody keeps what its backward makes, so the engine may add to it in place
+    hands_over = True  # nothing keeps what its backward makes, so the engine may add to it in place
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 from contraflow.capture.rewriting import rewrite
 
 # The observers of recordings that are going on, by thread. Code that other threads run meanwhile
-# goes through the hooks as well, and nobody listens.
+# goes through the hooks as well, and is not observed.
 listening: dict[int, Any] = {}
 
 # Functions that run other code for the time of recordings, with the code that they had.

@@ -147,7 +147,7 @@ class Sight(ObserverChain):
         self._locked: dict[tuple[int, bool], tuple[int, Any]] = {}
         self._hooked: dict[int, tuple[Any, Any, Any]] = {}  # the tables of hooks that it changes
         self._hooked_at: Any = None  # the last line that changed one
-        # The addresses of all objects that the function has made, once somebody asks.
+        # The addresses of all objects that the function has made, once they are asked for.
         self._young: set[int] | None = None
         self.set_at: Any = None  # the line that has called a function that sets something
 

@@ -271,7 +271,7 @@ class Guards:
         found = []
         for owner in owners:
             gradient = None if owner is None else owner._slot
-            # Nobody else has a gradient that nobody has looked at.
+            # A gradient that has not been read has no other owner.
             memory = id(gradient.storage if isinstance(gradient, Tensor) else gradient)
             number = tensors.setdefault(id(gradient), len(tensors))
             found.append(

@@ -418,7 +418,7 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
     """Integers, slices, None and ... give a view; tensors, lists and masks a copy."""
     try:
         out: Tensor
-        if state().context.immediate and not other_devices:  # nobody else hears of it
+        if state().context.immediate and not other_devices:  # no other context observes it
             if isinstance(key, Tensor):
                 chosen = _chosen(self, key)
                 if chosen is not None:
