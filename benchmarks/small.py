@@ -1,5 +1,6 @@
 """Eager calls on small tensors beside PyTorch: `python -m benchmarks.small [NAME ...]`.
 
+A few larger calls come last: those whose time once grew faster than their data.
 Each line is the time of one call in microseconds and the ratio, ours / PyTorch's. Both libraries
 run in one process and on one thread, in turns, and the best of the rounds counts: what is left is
 what Python, dispatch and checks take.
@@ -19,6 +20,7 @@ from benchmarks import loops
 
 ROUNDS = 12
 SECONDS = 0.002  # of one round, about
+SLOW = 0.05  # seconds of a call: fewer are made of those that take longer
 
 Calls = dict[str, Callable[[], Any]]
 
@@ -35,7 +37,7 @@ def calls(library: Any) -> Calls:
     weights, condition = library.arange(1.0, 11.0), x > 0
     index = library.tensor([[0, 1, 2], [1, 2, 3], [0, 0, 0], [4, 4, 4]])
     rows, mask = library.tensor([0, 2]), library.tensor([True, False, True, False])
-    parts, vector = [numbers(4) for _ in range(64)], library.zeros(100)
+    parts, vector, scalar = [numbers(4) for _ in range(64)], library.zeros(100), numbers()
     return {
         **_networks(library, numbers),
         "x + y": lambda: x + y,
@@ -62,6 +64,7 @@ def calls(library: Any) -> Calls:
         "x[rows]": lambda: x[rows],
         "x[mask]": lambda: x[mask],
         "x[i, j].item()": lambda: x[1, 2].item(),
+        ".item()": lambda: scalar.item(),
         "x[i] = 1.": lambda: vector.__setitem__(3, 1.0),
         "unsqueeze": lambda: x.unsqueeze(0),
         "reshape": lambda: x.reshape(5, 4),
@@ -71,6 +74,7 @@ def calls(library: Any) -> Calls:
         "a token with a KV cache": loops.token(library, compiled=False),
         "the same, ours compiled": loops.token(library, library.__name__ == "contraflow"),
         "ten steps of REINFORCE": loops.episode(library, compiled=False),
+        **_larger(library, numbers),
     }
 
 
@@ -97,6 +101,50 @@ def _networks(library: Any, numbers: Callable[..., Any]) -> Calls:
     }
 
 
+def _larger(library: Any, numbers: Callable[..., Any]) -> Calls:
+    """Long chains and loops, and ops of a few milliseconds."""
+    functional = library.nn.functional
+    random = np.random.default_rng(1)
+
+    def integers(low: int, high: int, *shape: int) -> Any:
+        return library.tensor(random.integers(low, high, shape))
+
+    matrix, rows = numbers(3, 4), numbers(100, 16).requires_grad_()
+
+    def views() -> Any:
+        view = matrix
+        for _ in range(40_000):
+            view = view.t()
+        return view
+
+    def writes() -> None:
+        rows.grad = None
+        buffer = library.zeros(100, 16)
+        for i in range(100):
+            buffer[i] = rows[i]
+        buffer.sum().backward()
+
+    table, indices = numbers(5000, 64), integers(0, 5000, 20_000)
+    offsets = library.arange(0, 20_000, 20)
+    time, batch, classes, longest = 200, 32, 50, 30
+    log_probabilities = numbers(time, batch, classes).log_softmax(-1)
+    labels = integers(1, classes, batch, longest)
+    lengths, label_lengths = integers(time, time + 1, batch), integers(10, longest + 1, batch)
+    points, others = numbers(2000, 64), numbers(2000, 64)
+    examples, chosen = numbers(200, 50), integers(0, 50, 200)
+    return {
+        "40,000 views x.t() in a chain": views,
+        "100 times buffer[i] = row, backward": writes,
+        "embedding_bag of 1000 bags": lambda: functional.embedding_bag(indices, table, offsets),
+        "ctc_loss (200, 32, 50)": lambda: functional.ctc_loss(
+            log_probabilities, labels, lengths, label_lengths
+        ),
+        "cdist 2000 x 2000 x 64": lambda: library.cdist(points, others),
+        "pdist 2000 x 64": lambda: functional.pdist(points),
+        "vmap of x[i] over 200": lambda: library.vmap(lambda x, i: x[i])(examples, chosen),
+    }
+
+
 def seconds(function: Callable[[], Any], count: int) -> float:
     """Seconds of one call among so many."""
     start = time.perf_counter()
@@ -107,10 +155,12 @@ def seconds(function: Callable[[], Any], count: int) -> float:
 
 def compare(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float]:
     """The best seconds of one call of each, in turns."""
-    for _ in range(8):  # what only the first calls do
+    ours(), theirs()
+    slow = min(seconds(ours, 1) for _ in range(2)) > SLOW
+    for _ in range(1 if slow else 8):  # what only the first calls do
         ours(), theirs()
-    count = max(3, int(SECONDS / seconds(ours, 5)))
-    rounds = [(seconds(ours, count), seconds(theirs, count)) for _ in range(ROUNDS)]
+    count = 1 if slow else max(3, int(SECONDS / seconds(ours, 5)))
+    rounds = [(seconds(ours, count), seconds(theirs, count)) for _ in range(3 if slow else ROUNDS)]
     return min(a for a, _ in rounds), min(b for _, b in rounds)
 
 
@@ -118,11 +168,12 @@ def main() -> None:
     """Print a line for each call, or for those that are named."""
     torch, contraflow = map(importlib.import_module, ("torch", "contraflow"))
     torch.set_num_threads(1)
+    contraflow.set_num_threads(1)
     theirs, ours = calls(torch), calls(contraflow)
-    print(f"{'us':34}{'torch':>10}{'ours':>10}{'ratio':>8}")
+    print(f"{'us':38}{'torch':>13}{'ours':>13}{'ratio':>8}")
     for name in sys.argv[1:] or ours:
         mine, other = compare(ours[name], theirs[name])
-        print(f"{name:34}{other * 1e6:10.2f}{mine * 1e6:10.2f}{mine / other:8.2f}", flush=True)
+        print(f"{name:38}{other * 1e6:13.2f}{mine * 1e6:13.2f}{mine / other:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

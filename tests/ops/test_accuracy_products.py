@@ -6,7 +6,7 @@ Errors are relative to the largest element of the result. docs/accuracy.md has t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +135,16 @@ def test_products_of_other_types(dtype: cf.DType) -> None:
     # Half precision is rounded once, at the end.
     most = {float16: 2**-11, bfloat16: 2**-8, float64: 1e-13}[dtype]
     assert error(result.double(), np.full((3, 2), exact)) < most
+
+
+def check_threads(functions: Iterable[Callable[..., Any]], x: Any, threads: Any) -> None:
+    """Each function has the same bits for any number of threads."""
+    for function in functions:
+        found = set()
+        for n in THREADS:
+            threads(n)
+            found.add(function(cf, x).detach().numpy().tobytes())
+        assert len(found) == 1
 
 
 @pytest.mark.parametrize("name", [*PRODUCTS, "square"])
@@ -288,6 +298,18 @@ def test_the_last_of_a_long_scan() -> None:
     assert abs(last / (1e7 * float(np.float32(0.1))) - 1) < 6e-8
 
 
+@pytest.mark.parametrize("shape", [(1 << 17,), (40_000, 5), (5, 40_000)], ids=str)
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "gradient of cumsum"])
+def test_scans_have_the_same_bits_for_any_number_of_threads(
+    name: str, shape: tuple[int, ...], threads: Any
+) -> None:
+    def run(lib: Any, x: Any) -> Any:  # along what is long
+        return SCANS[name].run(lib, x.mT if shape[0] == 5 else x)
+
+    (x,) = arrays([shape], "uniform", np.float32)
+    check_threads((run, cf.compile(run)), cf.tensor(x), threads)
+
+
 @pytest.mark.slow
 def test_scans_of_very_many_elements() -> None:
     given, exact = scan_arrays("cumsum", LONG, "tenths")
@@ -384,12 +406,12 @@ def test_short_scatters(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", SCATTERS)
 def test_scatters_have_the_same_bits_for_any_number_of_threads(name: str, threads: Any) -> None:
     case = SCATTERS[name]
-    (x,) = arrays(case.shapes(1 << 17), "uniform", np.float32)
-    found = set()
-    for n in THREADS:
-        threads(n)
-        found.add(case.run(cf, cf.tensor(x)).numpy().tobytes())
-    assert len(found) == 1
+    functions = {case.run, cf.compile(lambda lib, x: case.run(lib, x))}
+    if name == "bincount":  # compiled functions refuse a length that depends on values
+        functions = {case.run}
+    check_threads(
+        functions, cf.tensor(*arrays(case.shapes(1 << 17), "uniform", np.float32)), threads
+    )
 
 
 @pytest.mark.slow
