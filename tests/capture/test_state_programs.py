@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.state_programs import Program, program
-from tests.helpers.state_verdicts import Failure, calls, check
+from tests.helpers.state_verdicts import Failure, calls, check, in_float64
 from tests.helpers.state_worlds import Notes, difference
 
 import contraflow as cf
@@ -78,11 +78,21 @@ def test_three_hundred_programs_run_with_pytorch_too() -> None:
     assert len({program(seed).source for seed in seeds}) == 300
 
 
+@pytest.fixture
+def in_both() -> Iterator[None]:
+    """Programs compute in float64 in both libraries."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    with in_float64():
+        yield
+    torch.set_default_dtype(before)
+
+
 @pytest.mark.peers
 @pytest.mark.skipif(torch is None, reason="needs PyTorch, which `make peers` installs")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("first", range(0, 300, 30))
-def test_beside_torch_compile(first: int, record_property: Any) -> None:
+def test_beside_torch_compile(first: int, in_both: None, record_property: Any) -> None:
     """The same text with PyTorch: its eager results are ours; torch.compile is counted beside."""
     followed = 0
     for one in map(program, common_seeds()[first : first + 30]):

@@ -232,8 +232,8 @@ class Changes(Containers):
         count = self.holds(lock, entered)
         if count:
             self._locked[id(lock), entered] = count - 1, self._locked[id(lock), entered][1]
-            forget = functools.partial(self._undo.remove, lock.release)
-            result, _ = map(operator.call, (f, forget))  # no interrupt comes in between
+            both: list[Any] = [f, functools.partial(self._undo.remove, lock.release)]
+            result, _ = map(operator.call, both)  # no interrupt comes in between
             return result
         if not entered:
             raise self.refuse(

@@ -551,7 +551,7 @@ class Containers(Attributes):
         if left is None or right is None or left is right:
             return
         a, b = self.place_of(left), self.place_of(right)
-        kinds = (list, dict)
+        kinds = (list, dict, types.MethodType)
         if a is not None and b is not None and type(left) in kinds and type(right) in kinds:
             self._add(("apart", id(left), id(right)), Together(a, b, False))
 

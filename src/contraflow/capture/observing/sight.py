@@ -71,6 +71,7 @@ from contraflow.capture.state.reads import (
     PLAIN,
     VALUED,
     Absent,
+    BoundMethod,
     Equal,
     FunctionCode,
     Lacks,
@@ -220,7 +221,8 @@ class Sight(ObserverChain):
         known = self.known.get(id(x))
         theirs = kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__)
         if known is not None:
-            if place is not None and kind in (list, dict) and known[1] is not place:
+            compared = kind in (list, dict, types.MethodType)  # by `is`, with no other guard on it
+            if place is not None and compared and known[1] is not place:
                 self._together(place, known[1])
             if theirs:
                 self._guard_code(x)
@@ -326,6 +328,10 @@ class Sight(ObserverChain):
             return Typed(place, value)
         if lives_on(value):
             return Same(place, value, value)
+        if kind is types.MethodType:
+            kept = self._keep(value)
+            if kept[1] is not value.__self__:  # which a strong reference would keep alive
+                return BoundMethod(place, value, kept)
         try:
             return Same(place, value, weakref.ref(value, self.gone.append))
         except TypeError:

@@ -154,6 +154,26 @@ class FunctionCode(Same):
         return f"((v := {writer.value(self.place)}) is {known} or {writer.name(self.fits)}(v))"
 
 
+class BoundMethod(Same):
+    """A bound method, of which there is another one each time that an object is asked for it:
+    compared by its function and its object."""
+
+    __slots__ = ("owner",)
+    matters = True
+
+    def __init__(self, place: Place, value: types.MethodType, reference: Any) -> None:
+        super().__init__(place, value, reference)  # a reference to each of the two
+        self.address, self.owner = id(value.__func__), id(value.__self__)
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is types.MethodType and (
+            id(value.__func__) == self.address and id(value.__self__) == self.owner
+        )
+
+    def source(self, writer: ConditionWriter) -> str:
+        return f"{writer.name(self.fits)}({writer.value(self.place)})"
+
+
 class Bases(Read):
     """The bases of a class, in the order in which attributes are looked up."""
 
