@@ -68,6 +68,7 @@ def test_what_a_program_sees(tmp_path: Path) -> None:
         assert torch.__version__.startswith("2.") and torch.version.cuda is None
         assert contraflow.nn.__spec__.name == "contraflow.nn"
         assert not torch.cuda.is_available() or torch.cuda.device_count() > 0
+        assert repr(torch.zeros(2, 0)) == "tensor([], size=(2, 0))"
         print(torch.ones(2).sum().item())
         """,
     )
