@@ -437,3 +437,25 @@ def test_names_that_gpytorch_peft_kornia_and_diffusers_need(tmp_path: Path) -> N
         "True",
         "TorchFunctionMode: there is no mode that takes functions over here. See docs/names.md.",
     ]
+
+
+def test_names_are_imported_from_pytorchs_core(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+        from torch._C import DisableTorchFunctionSubclass  # as torchvision does
+        from torch.types import _device, _dtype, _size
+        import torch._C as core
+        assert (_device, _dtype) == (torch.device, torch.dtype)
+        with DisableTorchFunctionSubclass():
+            print(torch.ones(2).sum().item())
+        assert core is torch._C
+        try:
+            from torch._C import _VariableFunctions
+        except ImportError as error:
+            print(error)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2.0\ncannot import name '_VariableFunctions' from 'torch._C'")
