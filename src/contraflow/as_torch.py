@@ -12,6 +12,7 @@ with contraflow's tensors.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -187,6 +188,8 @@ class TorchFinder(importlib.abc.MetaPathFinder):
             return spec
         if not fullname.startswith("torch."):
             return None
+        if fullname == "torch._C":
+            return importlib.machinery.ModuleSpec(fullname, _Existing(_torch()._C))
         path = fullname.removeprefix("torch.")
         own = f"contraflow.{PRIVATE_PATHS.get(path, path)}"
         try:
@@ -296,6 +299,9 @@ class TorchCore:
             return name
 
     DispatchKeySet = frozenset
+    # A block in which subclasses of Tensor are not asked; they never are.
+    DisableTorchFunctionSubclass = contextlib.nullcontext
+    __spec__ = None
 
     def __getattr__(self, name: str) -> Any:
         raise _with_line(AttributeError(f"_C.{name}: PyTorch's core is not here."))

@@ -175,7 +175,7 @@ def host_only(op: str, line: object = None) -> DeviceError:
 
 
 class MismatchError(ValueError, RuntimeError):
-    """Shapes that do not fit one another, or a state dict that does not fit its module.
+    """Shapes that do not fit one another or what is asked, or a state dict and its module.
 
     It is a RuntimeError as well, which PyTorch raises there.
 

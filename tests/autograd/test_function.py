@@ -419,3 +419,28 @@ def test_what_a_function_keeps_is_freed_by_reference_counts(
     node = weakref.ref((out[0] if isinstance(out, tuple) else out).grad_fn)
     del out, x
     assert node() is None
+
+
+def test_outputs_without_a_gradient_have_zeros_in_backward_unless_that_is_switched_off():
+    seen = []
+
+    class Sorted(Function):
+        @staticmethod
+        def forward(ctx, x, materialize):
+            ctx.set_materialize_grads(materialize)
+            order = x.argsort()
+            ctx.mark_non_differentiable(order)
+            return x * 2.0, order
+
+        @staticmethod
+        def backward(ctx, grad, of_order):
+            seen.append(of_order)
+            return grad * 2.0, None
+
+    for materialize in (True, False):
+        x = cf.tensor([3.0, 1.0], requires_grad=True)
+        Sorted.apply(x, materialize)[0].sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]
+    assert seen[0].tolist() == [0, 0]
+    assert seen[0].dtype is cf.int64
+    assert seen[1] is None

@@ -68,6 +68,7 @@ def test_what_a_program_sees(tmp_path: Path) -> None:
         assert torch.__version__.startswith("2.") and torch.version.cuda is None
         assert contraflow.nn.__spec__.name == "contraflow.nn"
         assert not torch.cuda.is_available() or torch.cuda.device_count() > 0
+        assert repr(torch.zeros(2, 0)) == "tensor([], size=(2, 0))"
         print(torch.ones(2).sum().item())
         """,
     )
@@ -436,3 +437,25 @@ def test_names_that_gpytorch_peft_kornia_and_diffusers_need(tmp_path: Path) -> N
         "True",
         "TorchFunctionMode: there is no mode that takes functions over here. See docs/names.md.",
     ]
+
+
+def test_names_are_imported_from_pytorchs_core(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+        from torch._C import DisableTorchFunctionSubclass  # as torchvision does
+        from torch.types import _device, _dtype, _size
+        import torch._C as core
+        assert (_device, _dtype) == (torch.device, torch.dtype)
+        with DisableTorchFunctionSubclass():
+            print(torch.ones(2).sum().item())
+        assert core is torch._C
+        try:
+            from torch._C import _VariableFunctions
+        except ImportError as error:
+            print(error)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2.0\ncannot import name '_VariableFunctions' from 'torch._C'")

@@ -1,4 +1,4 @@
-"""docs/first_steps.md shows what a new user types and sees: programs print what stands there."""
+"""docs/first_steps.md shows what a new user types and sees; its programs print just that."""
 
 from __future__ import annotations
 

@@ -24,6 +24,15 @@ MISFITS = {
     "conv2d": lambda: cf.nn.Conv2d(1, 2, 3)(cf.ones(1, 2, 5, 5)),
     "view": lambda: cf.ones(4).view(3),
     "expand": lambda: cf.ones(2).expand(3),
+    "cat": lambda: cf.cat([cf.ones(2, 3), cf.ones(2, 4)]),
+    "stack": lambda: cf.stack([cf.ones(2), cf.ones(3)]),
+    "einsum": lambda: cf.einsum("ij,jk->ik", cf.ones(2, 3), cf.ones(2, 3)),
+    "einsum of other dims": lambda: cf.einsum("ij->i", cf.ones(2)),
+    "tensordot": lambda: cf.tensordot(cf.ones(2, 3), cf.ones(2, 3), dims=1),
+    "inner": lambda: cf.inner(cf.ones(2), cf.ones(3)),
+    "samples of a batch": lambda: cf.utils.data.default_collate([cf.ones(2), cf.ones(3)]),
+    "item": lambda: cf.ones(2).item(),
+    "bool": lambda: bool(cf.ones(2)),
     "load_state_dict": lambda: cf.nn.Linear(2, 3).load_state_dict({}),
 }
 

@@ -84,7 +84,8 @@ class FunctionNode(Node):
         super().__init__(edges, specs, 0, line)
         self.function, self.ctx = function, ctx
         self.kept: tuple[tuple[Saved | None, int], ...] = ()  # with the number of an own output
-        self.outputs: list[Spec | None] = []
+        self.outputs: list[Spec | None] = []  # those that may have a gradient
+        self.made: list[Spec | None] = []  # all that are tensors
         self.devices: list[str | None] = []  # of the arguments, where there are several
         ctx._node = weakref.ref(self)
 
@@ -131,7 +132,7 @@ class FunctionNode(Node):
             device = device_of(cotangents)
             cotangents = [
                 full(spec.shape, 0.0, spec.dtype, device) if g is None and spec is not None else g
-                for g, spec in zip(cotangents, self.outputs)
+                for g, spec in zip(cotangents, self.made)
             ]
         result = self.function.backward(self.ctx, *cotangents)
         grads = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -279,6 +280,7 @@ def _place(node: FunctionNode, args: Sequence[Any], outs: list[Any]) -> list[Any
     ctx = node.ctx
     node.form.output_count = len(outs)
     node.outputs = [out.spec if _has_gradient(out) else None for out in outs]
+    node.made = [out.spec if isinstance(out, Tensor) else None for out in outs]
     node.keep(outs)
     some = any(edge is not None for edge in node.edges)
     placed = list(outs)

@@ -12,7 +12,7 @@ import numpy as np
 from contraflow import devices, dtypes
 from contraflow.devices.names import Device
 from contraflow.dtypes import DType
-from contraflow.errors import DeviceError, GradientError, describe
+from contraflow.errors import DeviceError, GradientError, MismatchError, describe
 from contraflow.names import OF_TENSORS, AbsentMethod
 from contraflow.operation import core
 from contraflow.operation.context import changed, state
@@ -120,7 +120,7 @@ class TensorElements(Methods):
         state().context.leave(self, asked)
         array = self.array if self.storage.device == "cpu" else self.fetched()
         if array.size != 1:
-            raise ValueError(f"item: {describe(self)} does not have exactly one element.")
+            raise MismatchError(f"item: {describe(self)} does not have exactly one element.")
         value = array.item()
         return float(value) if isinstance(value, np.generic) else value
 
@@ -216,7 +216,7 @@ class TensorElements(Methods):
 
     def __bool__(self) -> bool:
         if numel(self.layout.shape) != 1:
-            raise ValueError(
+            raise MismatchError(
                 f"bool: the truth value of {describe(self)} is ambiguous; use .any() or .all()."
             )
         return bool(self._element("bool(x), or `if x`,"))

@@ -538,7 +538,7 @@ class Tensor(TensorElements):
         node, shape = self.node, self.layout.shape
         # An empty tensor has no elements that tell its dtype, and no brackets for its shape.
         plain = (dtypes.get_default_dtype(),) if 0 in shape else _plain_dtypes()
-        suffixes = [f"size={shape}"] if 0 in shape and len(shape) != 1 else []
+        suffixes = [f"size={tuple(shape)}"] if 0 in shape and len(shape) != 1 else []
         if self.dtype not in plain:
             suffixes.append(f"dtype={self.dtype!r}")
         if self.storage.device != "cpu":

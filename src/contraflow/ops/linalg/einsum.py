@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from contraflow.errors import describe
+from contraflow.errors import MismatchError, describe
 from contraflow.operation.context import apply
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
@@ -88,7 +88,7 @@ def _einsum_labels(equation: str, operands: Sequence[Tensor]) -> tuple[list[str]
         named = len(term.replace("...", "", 1))
         fits = named <= x.ndim if "..." in term else named == x.ndim
         if not fits or "." in term.replace("...", "", 1):
-            raise ValueError(f"einsum: {term!r} does not label the dims of {describe(x)}.")
+            raise MismatchError(f"einsum: {term!r} does not label the dims of {describe(x)}.")
         ranks.append(x.ndim - named if "..." in term else 0)
     spare = "".join(c for c in LETTERS if c not in letters)
     dots = spare[: max(ranks)]
@@ -111,7 +111,7 @@ def _without_repeats(x: Tensor, labels: str) -> tuple[Tensor, str]:
             i = labels.index(c)
             j = labels.index(c, i + 1)
             if x.shape[i] != x.shape[j]:
-                raise ValueError(
+                raise MismatchError(
                     f"einsum: label {c!r} has sizes {x.shape[i]} and {x.shape[j]} in one operand."
                 )
             x = diagonal(x, 0, i, j)
@@ -125,7 +125,7 @@ def _without_ones(x: Tensor, labels: str, sizes: dict[str, int]) -> tuple[Tensor
         if x.shape[d] == 1 and sizes[labels[d]] != 1:
             x, labels = select(x, d, 0), labels[:d] + labels[d + 1 :]
         elif x.shape[d] != sizes[labels[d]]:
-            raise ValueError(
+            raise MismatchError(
                 f"einsum: dim {d} of {describe(x)} has size {x.shape[d]}, but elsewhere its "
                 f"label has size {sizes[labels[d]]}."
             )
@@ -241,7 +241,7 @@ def tensordot(a, b, *, dims=2):
         elif b.shape[j] == 1 < a.shape[i]:
             a = sum_(a, i, True, dtype=a.dtype)
         if a.shape[i] != b.shape[j]:
-            raise ValueError(
+            raise MismatchError(
                 f"tensordot: cannot contract dim {i} of {describe(a)} with dim {j} of "
                 f"{describe(b)}: sizes {a.shape[i]} and {b.shape[j]} differ."
             )
@@ -271,5 +271,5 @@ def inner(x, other):
     if not x.ndim or not other.ndim:
         return x * other
     if x.shape[-1] != other.shape[-1]:
-        raise ValueError(f"inner: the last sizes of {describe(x)} and {describe(other)} differ.")
+        raise MismatchError(f"inner: the last sizes of {describe(x)} and {describe(other)} differ.")
     return tensordot(x, other, dims=((-1,), (-1,)))

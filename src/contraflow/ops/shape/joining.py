@@ -14,7 +14,7 @@ import numpy as np
 
 from contraflow import dtypes, thresholds
 from contraflow.contexts.applying import outside_graph
-from contraflow.errors import describe
+from contraflow.errors import MismatchError, describe
 from contraflow.expressions import expression as s
 from contraflow.operation.context import apply, state
 from contraflow.operation.kinds import composite, index
@@ -53,7 +53,7 @@ def _cat_shape(*xs: Any, dim: int) -> Shape:
             d == dim or n == m for d, (n, m) in enumerate(zip(x.shape, first))
         )
         if not fits:
-            raise ValueError(
+            raise MismatchError(
                 f"cat: {x} does not fit {xs[0]}; all sizes but that of dim {dim} must be the same."
             )
     return (*first[:dim], sum(x.shape[dim] for x in xs), *first[dim + 1 :])
@@ -124,7 +124,7 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     shapes = [x.layout.shape for x in given]
     distinct = set(shapes)
     if () in distinct:
-        raise ValueError(f"cat: {describe(given[shapes.index(())])} has no dims; use stack.")
+        raise MismatchError(f"cat: {describe(given[shapes.index(())])} has no dims; use stack.")
     full: Sequence[Tensor] = given
     shape = shapes[0]
     dim = dim if axis is None else axis
@@ -202,7 +202,7 @@ def stack(*xs, dim=0):
     """Tensors of one shape joined along a new dim."""
     for x in xs:
         if x.shape != xs[0].shape:
-            raise ValueError(
+            raise MismatchError(
                 f"stack: {describe(x)} does not fit {describe(xs[0])}; all must have the same "
                 f"shape."
             )
