@@ -333,3 +333,20 @@ def test_parts_of_a_tensor_of_the_cpu_are_read_at_every_call():
         for _ in range(2):
             assert compiled(x).item() == function(x).item()
     assert compiled.captures == 2
+
+
+def test_a_number_that_selects_a_place_there_records_nothing() -> None:
+    def function(x: cf.Tensor, n: int) -> Any:
+        x = x.clone()
+        x[:, n] = x[:, 0] * 2
+        x[1, n : n + 1] += 1.0
+        return x * x[:, n].sum(), x.select(1, n) * 2, x.narrow(1, n, 1) * n
+
+    compiled, x = cf.compile(function), cf.randn(2, 4, 3)
+    for n in (1, 2, 0):
+        for found, wanted in zip(compiled(x.to("walled"), n), function(x, n)):
+            assert found.device.type == "walled"
+            assert_close(found.cpu(), wanted)
+    with pytest.raises(IndexError, match="index 4 is out of range for dim 1"):
+        compiled(x.to("walled"), 4)
+    assert compiled.captures == 1

@@ -15,13 +15,14 @@ from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import Contraction, KernelCall, strided_arguments
 from contraflow.devices.cpu import jit
 from contraflow.devices.cpu.vectors import has_several_rows
-from contraflow.render.llvm.identity import Factors, entry_name
+from contraflow.render.llvm.identity import STANDARD_SIZES, Factors, entry_name
 from contraflow.render.llvm.kernels import render
 
 HAS_AVX512 = jit.vector_bytes() == 64 or bool(llvm.get_host_cpu_features().get("avx512f"))
 WIDTHS = (16, 32, 64) if HAS_AVX512 else (16, 32)
 KERNEL = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
 Bound = tuple[Any, int]
+SIZES = STANDARD_SIZES  # of the blocks of contractions, which tests replace
 
 
 def run_native(
@@ -58,6 +59,8 @@ def run_native(
         words += strided_arguments(call)
     arguments = np.array(words, np.int64)
     variant: dict[str, Any] = {"factors": factors, "several_rows": has_several_rows(call)}
+    if isinstance(kernel, Contraction):
+        variant["sizes"] = SIZES
     name = entry_name(kernel, vector_bytes=width, **variant)
     function = KERNEL(jit.function(name, render(kernel, vector_bytes=width, **variant)))
     for first, last in itertools.pairwise(edges):

@@ -15,7 +15,7 @@ from tests.render.test_llvm_contractions import check_contraction, dense
 from contraflow.compiler.kernel import Contraction
 from contraflow.devices.cpu import tiles
 from contraflow.dtypes import bfloat16, float32
-from contraflow.render.llvm import contraction, identity, kernels
+from contraflow.render.llvm import identity, kernels
 
 pytestmark = pytest.mark.skipif(not native.HAS_AVX512, reason="AVX-512 packs tiles")
 
@@ -62,7 +62,7 @@ def test_awkward_sizes(check_tiles, sizes):
 @pytest.mark.parametrize("kept", [32, 8, 1], ids=str)
 def test_several_strips_of_rows_meet_panels_that_are_kept_or_not(check_tiles, monkeypatch, kept):
     """All of a chunk, those of a narrower one, or none."""
-    monkeypatch.setattr(contraction, "HIGH_STRIP_BYTES", 1 << 17)
+    monkeypatch.setattr(native, "SIZES", identity.STANDARD_SIZES._replace(high_strip=1 << 17))
     monkeypatch.setattr("contraflow.render.llvm.tiles.KEPT", kept)
     for sizes in ((1, 1, 101, 40, 1030), (1, 1, 70, 300, 3)):
         check_tiles(sizes, dense(sizes))

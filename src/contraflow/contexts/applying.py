@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from contraflow import devices, thresholds
-from contraflow.dtypes import float32
+from contraflow.dtypes import DType, float32
 from contraflow.errors import (
     DIM_LIMIT,
     PYTORCHS_TENSOR,
@@ -238,21 +238,28 @@ def connect(
             out._node, out._index, out._needs = node, i, True
 
 
-def outside_graph(given: Sequence[Tensor]) -> list[Any] | None:
+def outside_graph(given: Sequence[Tensor], dtype: DType | None = None) -> list[Any] | None:
     """The arrays of tensors whose results NumPy may make at once, since nothing listens and no
-    graph, mode or other device has to know of them; None where there is more to do."""
+    graph, mode or other device has to know of them; None where there is more to do, and where one
+    has another dtype than the one that is given, if one is."""
     current = state()
     if not current.context.immediate or current.inference or current.anomaly or other_devices:
         return None
     if current.autocast is not None:
         return None
-    grad = current.grad
+    grad, arrays = current.grad, []
     for x in given:
         if grad and (x._needs or x._base is not None):  # a view may need gradients by now
             return None
-        if x._array is None and x.storage._data is None:  # it is recorded, or was freed
+        array = x._array
+        if array is None:
+            if x.storage._data is None:  # it is recorded, or was freed
+                return None
+            array = x.array
+        if dtype is not None and x.dtype is not dtype:
             return None
-    return [x.array if x._array is None else x._array for x in given]
+        arrays.append(array)
+    return arrays
 
 
 def owned(outs: tuple[Tensor, ...], inputs: Sequence[Any]) -> tuple[Tensor, ...]:

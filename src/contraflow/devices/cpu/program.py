@@ -31,6 +31,7 @@ from contraflow.compiler.kernel import (
 )
 from contraflow.compiler.plan import SCALARS, HostStep, KernelStep, Plan
 from contraflow.devices.cpu import jit
+from contraflow.devices.cpu.caches import block_sizes
 from contraflow.devices.cpu.pool import pool
 from contraflow.devices.cpu.pool_code import CHECK, DEAL, ERRORS, MEET, PARTS
 from contraflow.devices.cpu.vectors import bytes_for, factors_of, has_several_rows
@@ -419,6 +420,8 @@ def _source(kernel: Kernel, several_rows: bool) -> jit.FunctionSource:
         "factors": factors_of(kernel),
         "several_rows": several_rows,
     }
+    if isinstance(kernel, Contraction):
+        variant["sizes"] = block_sizes()
     return jit.FunctionSource(
         [entry_name(kernel, **variant)],
         text_identity(kernel, **variant),

@@ -60,7 +60,7 @@ def position_at(name: str, x: Tensor, dim: int, i: Symbol) -> Tensor:
     return _near(x, i._tensor)
 
 
-def out_of_range(name: str, x: Tensor, dim: int, i: int) -> IndexError:
+def out_of_range(name: str, x: Tensor, dim: int, i: int | float) -> IndexError:
     """The error for an index that a dim does not have."""
     size = x.layout.shape[dim]
     return IndexError(

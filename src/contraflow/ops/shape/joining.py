@@ -115,7 +115,7 @@ def cat(*xs, dim):
 @cat.signature
 def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     given = _listed("cat", tensors)
-    arrays = _alike(given)
+    arrays = outside_graph(given, given[0].dtype)
     if arrays is not None and axis is None and type(dim) is int:
         try:
             return _joined(np.concatenate(arrays, dim))
@@ -149,15 +149,6 @@ def _cat(tensors: Any, dim: int = 0, *, axis: int | None = None) -> Tensor:
     return apply(cat, parts, {"dim": dim})
 
 
-def _alike(given: Sequence[Tensor]) -> list[Any] | None:
-    """The arrays of tensors of one dtype that NumPy may join at once; None for others."""
-    dtype = given[0].dtype
-    for x in given:
-        if x.dtype is not dtype:
-            return None
-    return outside_graph(given)
-
-
 def _joined(array: np.ndarray) -> Tensor:
     return Tensor.of_array(np.asarray(array, order="C"))
 
@@ -171,7 +162,7 @@ def _listed(name: str, tensors: Any) -> tuple[Tensor, ...]:
                 raise TypeError(f"{name}: expected tensors, not {type(x).__name__}.")
     if not tensors:
         raise ValueError(f"{name}: there must be at least one tensor.")
-    return tuple(tensors)
+    return tensors if type(tensors) is tuple else tuple(tensors)
 
 
 _TENSORS = {Tensor}
@@ -213,7 +204,7 @@ def stack(*xs, dim=0):
 @stack.signature
 def _stack(tensors: Any, dim: int = 0) -> Tensor:
     given = _listed("stack", tensors)
-    arrays = _alike(given)
+    arrays = outside_graph(given, given[0].dtype)
     if arrays is not None and dim == 0 and type(dim) is int:
         shape = given[0].layout.shape
         for x in given:

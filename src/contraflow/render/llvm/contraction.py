@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from contraflow.compiler.kernel import Contraction
+from contraflow.render.llvm.identity import STANDARD_SIZES, BlockSizes
 from contraflow.render.llvm.panels import BLOCK_ARGUMENTS, DEPTH, LINE
 from contraflow.render.llvm.single_row import SingleRowRenderer
 from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, Loop, memory
@@ -34,12 +35,6 @@ from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, Lo
 # as registers hold beside a row of B and an element of A, and enough that none waits for another.
 BLOCKS = {16: (8, 4), 32: (8, 6, 4), 64: (8, 8, 8)}
 FEW_REGISTERS = (8, 4)  # the same where a product of integers takes a register of its own
-STRIP_BYTES = 1 << 18  # of a strip that is packed: a quarter of a second-level cache, or less
-# The same where sums rest in C, so that they take no memory, and vectors have 64 bytes: processors
-# with these have at least 1 MiB of such a cache. The higher a strip, the fewer times panels are
-# packed: float64 gains 5 % by it on Emerald Rapids.
-HIGH_STRIP_BYTES = 1 << 19
-CHUNK_BYTES = 1 << 19  # of the sums of a strip that do not rest in C
 # Up to so many rows packing a panel takes longer than it saves, if its own rows are not further
 # apart than so many elements: where they are, they displace each other in the cache.
 FEW_ROWS, NEAR_ROWS = 128, 128
@@ -118,8 +113,9 @@ class ContractionRenderer(SingleRowRenderer):
     panels = 1  # packed ones of B that there is room for
 
     def __init__(
-        self, kernel: Contraction, name: str, vector_bytes: int, several_rows: bool = False
-    ) -> None:
+        self, kernel: Contraction, name: str, vector_bytes: int, several_rows: bool = False,
+        sizes: BlockSizes = STANDARD_SIZES,
+    ) -> None:  # fmt: skip
         self.heights = self.blocks[vector_bytes]
         if not kernel.accumulate.is_floating_point and vector_bytes < 64:
             self.heights = FEW_REGISTERS
@@ -128,11 +124,11 @@ class ContractionRenderer(SingleRowRenderer):
         # Whether matrices of a single row have functions of their own.
         self.single_rows = not (self.converts or several_rows)
         high = self.high_strips or (vector_bytes == 64 and not self.converts)
-        fit = (HIGH_STRIP_BYTES if high else STRIP_BYTES) // (self.depth * self.sum.itemsize)
+        fit = (sizes.high_strip if high else sizes.strip) // (self.depth * self.sum.itemsize)
         self.strip_rows = fit // self.block * self.block
         # Panels of a chunk whose sums do not rest in C: one if that is an exception.
         panel_bytes = self.strip_rows * self.columns * self.sum.itemsize
-        self.chunk = max(CHUNK_BYTES // panel_bytes, 1) if self.converts else 1
+        self.chunk = max(sizes.chunk // panel_bytes, 1) if self.converts else 1
 
     def text(self) -> str:
         """The functions, the entry last."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from contraflow.compiler.kernel import Attention, Contraction, Kernel, Loops, Scan, Scatter, Sort
 from contraflow.render.llvm.attention import AttentionRenderer
 from contraflow.render.llvm.contraction import ContractionRenderer
-from contraflow.render.llvm.identity import Factors, entry_name
+from contraflow.render.llvm.identity import STANDARD_SIZES, BlockSizes, Factors, entry_name
 from contraflow.render.llvm.kept import keep_values
 from contraflow.render.llvm.loops import LoopsRenderer
 from contraflow.render.llvm.pairs import PairsRenderer
@@ -37,8 +37,9 @@ FACTORS: dict[Factors, type[ContractionRenderer]] = {
 
 
 def render(
-    kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements", several_rows: bool = False
-) -> str:
+    kernel: Kernel, *, vector_bytes: int, factors: Factors = "elements", several_rows: bool = False,
+    sizes: BlockSizes = STANDARD_SIZES,
+) -> str:  # fmt: skip
     """The LLVM IR of a kernel for vectors of `vector_bytes`, and of a contraction that multiplies
     such factors. One for matrices of several rows has no functions for those of a single one, which
     would take LLVM a fifth of its time; it computes these as well, but slowly."""
@@ -56,6 +57,6 @@ def render(
     else:
         assert isinstance(kernel, Contraction), "rows are sorted whole, so none are merged"
         renderer = WindowRenderer if kernel.digits else FACTORS[factors]
-        body = renderer(kernel, name, vector_bytes, several_rows).text()
+        body = renderer(kernel, name, vector_bytes, several_rows, sizes).text()
     attributes = f'nounwind "prefer-vector-width"="{8 * vector_bytes}"'
     return f"{body}{write_apart(body)}\nattributes #0 = {{ {attributes} }}\n"

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from contraflow.compiler.kernel import Contraction
 from contraflow.render.llvm.contraction import ContractionRenderer, Panel, Sides
+from contraflow.render.llvm.identity import STANDARD_SIZES, BlockSizes
 from contraflow.render.llvm.panels import DEPTH
 from contraflow.render.llvm.text import CodeStretch, FunctionText, mangled, memory, wide
 from contraflow.render.llvm.window_filters import ROWS, SIDE, STRIDES, WindowFilters
@@ -32,9 +33,10 @@ class WindowRenderer(ContractionRenderer):
     plain = False
 
     def __init__(
-        self, kernel: Contraction, name: str, vector_bytes: int, several_rows: bool = False
-    ) -> None:
-        super().__init__(kernel, name, vector_bytes, several_rows)
+        self, kernel: Contraction, name: str, vector_bytes: int, several_rows: bool = False,
+        sizes: BlockSizes = STANDARD_SIZES,
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, name, vector_bytes, several_rows, sizes)
         assert kernel.digits is not None
         self.depths, self.places = kernel.digits
         self.table_type = f"[{self.columns} x i64]"
