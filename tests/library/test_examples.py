@@ -20,6 +20,8 @@ from benchmarks.channel import Child
 from benchmarks.contender import ENTRIES
 from benchmarks.targets import Target
 
+import contraflow as cf
+
 ROOT = Path(__file__).resolve().parents[2]
 DISTRIBUTION = {"median", "q1", "q3", "samples"}
 
@@ -75,6 +77,19 @@ def test_demo_explains_and_fails_on_purpose(shown):
     ).groups()
     assert f"  {saved} | y = x.exp()" in shown
     assert f"  {overwrote} | y.add_(1.0)" in shown
+
+
+@pytest.mark.slow
+def test_demo_on_webgpu_follows_the_losses_of_the_cpu(shown, tmp_path):
+    if not cf.webgpu.is_available():
+        pytest.skip("no WebGPU adapter; Mesa's is in the package mesa-vulkan-drivers")
+    there = run(tmp_path, str(ROOT / "examples" / "demo.py"), "--quick", "--device", "webgpu")
+    here, found = (
+        [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", text)] for text in (shown, there)
+    )
+    np.testing.assert_allclose(found, here, rtol=0, atol=5e-3)
+    assert float(re.search(r"losses\s+(\S+) apart at most", there)[1]) < 1e-4
+    assert (tmp_path / "demo.png").exists()
 
 
 @pytest.mark.slow

@@ -151,13 +151,17 @@ def test_dawn_checks_uniformity(refused: dict[str, str]) -> None:
     assert "uniform" in refused["not uniform"]
 
 
+PARTS = 8  # of the registry, whose kernels run together
+
+
 @pytest.mark.slow
-def test_dawn_agrees_with_the_interpreter(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_dawn_agrees_with_the_interpreter(part: int, tmp_path: Path) -> None:
     if dawn.missing("vulkan"):
         pytest.skip(str(dawn.missing("vulkan")))
     calls = dawn_runner.Calls()
     checks: list[tuple[int, str, Callable[[], None]]] = []  # each with the number of its call
-    for name, op in REGISTRY.items():
+    for name, op in sorted(REGISTRY.items())[part::PARTS]:
         for backward in (False, True):
             sample = first_sample(op)
             found = sample and record(op, sample, backward=backward)
@@ -175,7 +179,7 @@ def test_dawn_agrees_with_the_interpreter(tmp_path: Path) -> None:
                 KernelRun(*found, wgsl.LIMITS).run(calls.run_call, check)
             except DeviceError as error:
                 assert "float64" in str(error)  # noqa: PT017 (most samples have none)
-    assert len(calls) > 1000
+    assert len(calls) > 100
     refused = calls.run(tmp_path)
     problems = [f"call {number}: {text}" for number, text in refused.items()]
     for number, name, test in checks:

@@ -50,7 +50,7 @@ class Sums:
     def hide(self, template: str, args: Sequence[str]) -> list[str] | None:
         """The arguments of an operation with one hidden, where their terms cancel; else None.
 
-        What the operation gives is noted by its text.
+        The terms of the result are noted by its text.
         """
         fn = _ROWS.get(template)
         if fn is None:
