@@ -121,6 +121,8 @@ LIMITS = {
     "compiler/attention_layout.py _MOST_DIMS": "the axes that the kernel has",
     "devices/cache.py MOST_BYTES": "of the disk",
     "devices/cache.py _DIGEST_BYTES": "of the format",
+    "devices/cpu/caches.py SMALLEST": "of caches for which there are texts of products",
+    "devices/cpu/caches.py LARGEST": "the same, and of the stack of a thread",
     "devices/cpu/jit.py _LENGTH_BYTES": "of the format",
     "devices/cache.py _LOOKS": "a part of that",
     "devices/cpu/memory.py LEAST": "of memory that is kept: the system has less at hand",
