@@ -43,7 +43,8 @@ class PartCopies:
     def __init__(
         self, values: Callable[[int], Value | None], fail: Callable[[PartCopy], None]
     ) -> None:
-        self._values, self._fail = values, fail  # what a storage holds, by its id
+        self._values = values  # what a storage holds, by its id
+        self._fail: Callable[[PartCopy], None] = fail
         self._copies: dict[int, PartCopy] = {}  # by id of the storage of the copy
         self._parts: dict[int, list[PartCopy]] = defaultdict(list)  # by that of the whole
         self._left: set[int] = set()  # storages of results, by id
@@ -101,5 +102,9 @@ class PartCopies:
                 self._fail(part)
 
     def clear(self) -> None:
-        """Let go of the storages."""
-        self._copies, self._parts = {}, defaultdict(list)
+        """Let go of the storages, and of the recorder, whose method `fail` may be."""
+        self._copies, self._parts, self._fail = {}, defaultdict(list), _never
+
+
+def _never(part: PartCopy) -> None:
+    raise AssertionError("a recording that has ended has no copies")
