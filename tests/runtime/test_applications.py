@@ -5,13 +5,18 @@ from __future__ import annotations
 import functools
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 import contraflow as cf
+from contraflow import nn, thresholds
 from contraflow.expressions import philox
+from contraflow.operation.context import apply
+from contraflow.operation.op import REGISTRY
 from contraflow.runtime import eager_programs
+from contraflow.testing import make_inputs
 
 
 @pytest.fixture(autouse=True)
@@ -224,3 +229,55 @@ def test_a_recorded_tensor_is_not_taken_for_one_like_it():
 
     with pytest.raises(cf.CaptureError, match="weights, a function with an lru_cache"):
         function(x)
+
+
+def several_results() -> list[tuple[str, int]]:
+    """Samples of composites that declare one result and give several."""
+    found = []
+    for op in REGISTRY.values():
+        if not op.is_composite or len(op.outs) > 1:
+            continue
+        for i, sample in enumerate(op.samples()):
+            if isinstance(applied(op.name, i, False), tuple) or "return_indices" in sample.params:
+                found.append((op.name, i))
+    return found
+
+
+def applied(name: str, number: int, needs: bool) -> Any:
+    op = REGISTRY[name]
+    sample = list(op.samples())[number]
+    arrays = [cf.tensor(x) if isinstance(x, np.ndarray) else x for x in make_inputs(sample)]
+    if needs:
+        arrays = [
+            x.requires_grad_() if isinstance(x, cf.Tensor) and x.dtype.is_floating_point else x
+            for x in arrays
+        ]
+    return apply(op, tuple(arrays), sample.params)
+
+
+@pytest.mark.parametrize("least", [1, 1 << 40], ids=["as one program", "by parts"])
+def test_results_that_are_not_declared_are_there_in_every_call(least):
+    cases = several_results()
+    assert {"adaptive_max_pool1d", "max_pool2d", "meshgrid", "chunk"} <= {name for name, _ in cases}
+    for name, number in cases:
+        expected = applied(name, number, False)
+        with thresholds.using(eager_composite=least, eager_kernel=least):
+            for needs in (False, True, False, True, True):
+                outs = applied(name, number, needs)
+                assert type(outs) is type(expected), (name, number)
+                assert len(outs) == len(expected), (name, number)
+                for out, wanted in zip(outs, expected):
+                    assert out.dtype is wanted.dtype, (name, number)
+                    assert np.array_equal(out.detach().numpy(), wanted.numpy()), (name, number)
+
+
+@pytest.mark.parametrize("pool", [nn.functional.adaptive_max_pool1d, nn.functional.max_pool1d])
+def test_indices_of_large_pools_are_there_in_every_call(pool):
+    x = cf.randn(4, 16, 700, generator=cf.Generator().manual_seed(0))
+    assert x.numel() > thresholds.eager_kernel
+    for _ in range(4):
+        leaf = x.clone().requires_grad_()
+        values, indices = pool(leaf, 3, return_indices=True)
+        assert cf.equal(values, x.gather(2, indices))
+        (values.mul_(2) * 1).sum().backward()
+        assert cf.equal(leaf.grad, cf.zeros_like(x).scatter_add(2, indices, values * 0 + 2))

@@ -184,7 +184,9 @@ class Eager(BottomContext):
         if isinstance(routine, Routine):
             # Elsewhere the parts of a composite without rules are nodes.
             by_itself = bool(op.rules) or device == "cpu" or not op.is_composite or not needs
-            if routine.makes_all and by_itself:
+            # A body may give more results than are declared, indices that are asked for say.
+            as_declared = routine.count == len(op.outs) + len(op.residuals)
+            if routine.makes_all and by_itself and as_declared:
                 made = Application(_by_program(routine), bool(op.rules) or op.is_composite)
         elif parts and routine is None:
             wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x._needs]

@@ -46,6 +46,7 @@ class Routine:
         numbers = dict(zip(self._numbers, cells))
         recording, _, self._results, *_ = recorded(name, function, inputs, device, numbers)
         self.makes_all = all(isinstance(result, Spec) for result in self._results)
+        self.count = len(self._results)
         positions = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
         writes = bool(recording.writers)
         if not recording.tape.outputs and not writes:
