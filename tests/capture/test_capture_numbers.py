@@ -45,6 +45,27 @@ def test_a_learning_rate_changes_without_recording_again() -> None:
     assert both(build, 6).captures == 1
 
 
+def test_numbers_of_a_step_counter_are_those_of_python() -> None:
+    optimizer = cf.optim.Adam([cf.zeros(1, dtype=cf.float64, requires_grad=True)])
+    (state,) = optimizer.state.values()
+    one = cf.ones((), dtype=cf.float64)
+
+    def powers(x: cf.Tensor) -> list[cf.Tensor]:
+        t = state["step"].get()
+        return [x * t**0.5, x * 0.9**t, x / (t / 7), x * (1 / t), x * (t * 0.1), x * (t // 2)]
+
+    compiled = cf.compile(powers)
+    for count in (3, 7, 1001):
+        state["step"].set(count)
+        expected = [
+            count**0.5, 0.9**count, 1 / (count / 7), 1 / count, count * 0.1, count // 2
+        ]  # fmt: skip
+        for results in (powers(one), compiled(one)):
+            assert all(x.dtype is cf.float64 for x in results)
+            np.testing.assert_allclose([x.item() for x in results], expected, rtol=4e-16)
+    assert compiled.captures == 1
+
+
 def test_host_scalars_are_set_by_every_replay() -> None:
     w = leaf(2)
     optimizer = cf.optim.Adam([w])

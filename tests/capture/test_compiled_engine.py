@@ -147,6 +147,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "test_optim.test_trajectory_agrees_with_pytorch",
         "test_optim.test_state_has_the_layout_of_pytorch",
         "test_optim.test_muon_agrees_with_pytorch",
+        "test_optim.test_adafactor_of_any_shape_agrees_with_pytorch",
         "test_optim.test_lbfgs_agrees_with_pytorch",
     ),
     "waits for the GPU devices": (

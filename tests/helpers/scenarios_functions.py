@@ -75,6 +75,24 @@ def pushed_forward(x: Tensor, t: Tensor) -> Any:
     return func.jvp(lambda v: {"y": v.sin(), "c": cf.ones(2)}, (x,), (t,))
 
 
+@functions("linearize_runs_the_function_once", plain(3), plain(3), plain(3))
+def linearized(a: Tensor, b: Tensor, t: Tensor) -> Any:
+    value, push = func.linearize(lambda a, b: {"y": (a * b).sin(), "c": cf.ones(2)}, a, b)
+    return value, push(t, b), push(b, t)
+
+
+@functions("linearize_of_what_does_not_depend_on_its_arguments", plain(3))
+def pushed_to_nothing(x: Tensor) -> Any:
+    value, push = func.linearize(lambda x: cf.ones(2), x)
+    return value, push(x)
+
+
+@functions("products_of_linearize_can_be_differentiated", leaf(3), leaf(3))
+def pushed_and_differentiated(x: Tensor, t: Tensor) -> Any:
+    func.linearize(lambda x: x**3.0, x)[1](t).sum().backward()
+    return func.jacrev(lambda x: func.linearize(lambda y: y**3.0, x)[1](cf.ones_like(x)))(t)
+
+
 for (function,) in parameters(test_func.test_every_nesting_agrees):
 
     def nestings(x: Tensor, v: Tensor, function: Any = function) -> Any:

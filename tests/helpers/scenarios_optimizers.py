@@ -11,7 +11,7 @@ from tests.helpers import update_rules
 from tests.helpers.scenario import EagerFile, plain
 
 import contraflow as cf
-from contraflow.optim import LBFGS, SGD, Adam, Muon, Optimizer
+from contraflow.optim import LBFGS, SGD, Adafactor, Adam, AdamW, Muon, Optimizer
 
 Tensor = cf.Tensor
 f32 = cf.float32
@@ -140,6 +140,30 @@ def groups_of_parameters() -> Any:
         optimizer.step()
 
     return step, [p, q, optimizer]
+
+
+@optimizers("adafactor_keeps_a_row_and_a_column_of_a_matrix", plain(3), state=True)
+def rows_and_columns_of_squares() -> Any:
+    p, v = (cf.ones(*shape, requires_grad=True, dtype=cf.float64) for shape in ((4, 3), (3,)))
+    optimizer = Adafactor([p, v], lr=0.1)
+
+    def step(x: Tensor) -> None:
+        optimizer.zero_grad()
+        (p * p * x + v * v).sum().backward()
+        optimizer.step()
+
+    return step, [p, v, optimizer]
+
+
+for choice in ("capturable", "foreach", "fused"):
+
+    def an_implementation(choice: str = choice) -> Any:
+        return optimized(lambda ps: AdamW(ps, lr=0.1, **{choice: True}), 3, 4, dtype=cf.float64)
+
+    an_implementation.__name__ = f"AdamW {choice}"
+    optimizers("choices_among_implementations_change_nothing", plain(3, 4), state=True)(
+        an_implementation
+    )
 
 
 @optimizers("numbers_are_written_into_the_same_cell", plain(2), state=True)

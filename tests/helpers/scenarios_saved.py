@@ -247,6 +247,32 @@ def checkpoints_in_a_checkpoint(x: Tensor) -> None:
 custom = EagerFile("test_function")
 
 
+class InOrder(Function):
+    """Twice the elements, and their order, which has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, materialize: bool) -> Any:
+        ctx.set_materialize_grads(materialize)
+        order = x.argsort()
+        ctx.mark_non_differentiable(order)
+        return x * 2.0, order
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, of_order: Any) -> Any:
+        return grad * 2.0 if of_order is None else grad * 2.0 + of_order, None
+
+
+@custom(
+    "outputs_without_a_gradient_have_zeros_in_backward_unless_that_is_switched_off",
+    leaf(3),
+    leaf(3),
+)
+def an_output_without_a_gradient(x: Tensor, y: Tensor) -> Any:
+    results = [InOrder.apply(x, True), InOrder.apply(y, False)]
+    (results[0][0] * results[1][0]).sum().backward()
+    return [order for _, order in results]
+
+
 @custom("both_styles_and_several_outputs", "under_capture", leaf(2), leaf(2))
 def both_styles(x: Tensor, y: Tensor) -> Any:
     Exp.apply(x).sum().backward()

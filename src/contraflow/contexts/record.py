@@ -34,7 +34,7 @@ from contraflow.contexts.recording import (
     Recording,
     TouchedGenerator,
 )
-from contraflow.dtypes import DType, float64, int64
+from contraflow.dtypes import DType, bool_, float64, int64
 from contraflow.errors import CaptureError, describe
 from contraflow.operation import core
 from contraflow.operation.context import apply, changed, other_devices, state
@@ -134,7 +134,7 @@ class Recorder(BottomContext):
             if Symbol in map(type, inputs):
                 inputs = tuple(self._entered(op, x, inputs) if is_symbol(x) else x for x in inputs)
             if self._numbers:
-                inputs = self._with_numbers(inputs)
+                inputs = self._with_numbers(op, inputs, params)
             for name, value in params.items():
                 if symbols_in(value):
                     params = {**params, name: self.symbols.values_in(value)}
@@ -164,11 +164,13 @@ class Recorder(BottomContext):
             self.symbols.need(symbol)
         return entered
 
-    def _with_numbers(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _with_numbers(self, op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Any, ...]:
         """Inputs in which what is computed from host scalars promotes beside others as a number."""
         held = [self._values.get(id(x.storage)) for x in inputs if isinstance(x, Tensor)]
-        if self._numbers.isdisjoint(held) or self._numbers.issuperset(held):
+        if self._numbers.isdisjoint(held):
             return inputs
+        if self._numbers.issuperset(held):
+            return _as_python(op, inputs, params)
         others = [x for x in inputs if isinstance(x, Tensor) and not self.is_number(x)]
         return tuple([
             _among(x, others) if isinstance(x, Tensor) and self.is_number(x) else x for x in inputs
@@ -937,6 +939,19 @@ def refusal(name: str, problem: str, remedy: str, line: UserLine | None = None) 
         source = linecache.getline(line.code.co_filename, line.number).strip()
         where = f"`{source}` at {line}: " if source else f"at {line}: "
     return CaptureError(f"compile({name}): {where}{problem}. {remedy}")
+
+
+def _as_python(op: Op, inputs: tuple[Any, ...], params: Params) -> tuple[Any, ...]:
+    """Numbers of the host alone, of which Python makes float64 where tensors would be float32:
+    `step ** 0.5`."""
+    if not op.is_elementwise or all(x.dtype is not int64 for x in _tensors(inputs)):
+        return inputs
+    made = op.infer(specs_of(op, inputs), params)
+    if all(spec.dtype in (bool_, int64, float64) for spec in made):
+        return inputs
+    return tuple([
+        x.to(float64) if isinstance(x, Tensor) and x.dtype is int64 else x for x in inputs
+    ])  # fmt: skip
 
 
 def _are_single(inputs: Sequence[Any]) -> bool:
