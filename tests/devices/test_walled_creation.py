@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.helpers.walled import WEBGPU, WalledDevice, opened
 
@@ -101,3 +102,38 @@ def test_an_integer_window_is_refused_as_on_the_cpu() -> None:
         windows.hann(4, dtype=cf.int64, device="walled")
     with pytest.raises(ValueError, match="bartlett: -1 is not a number of points"):
         windows.bartlett(-1, device="walled")
+
+
+# Values in float64 that are written to float32 there, which takes them: numbers of NumPy's are
+# numbers, and a tensor of the cpu is cast before it moves.
+WRITES: dict[str, Callable[[cf.Tensor], Any]] = {
+    "a number": lambda x: x.__setitem__(0, np.float64(3)),
+    "a number at a column": lambda x: x.__setitem__((slice(None), 1), np.sqrt(2.0)),
+    "a number at points": lambda x: x.__setitem__(cf.tensor([0, 1]), np.float64(2)),
+    "an array": lambda x: x.__setitem__(0, np.arange(4.0)),
+    "a tensor": lambda x: x.__setitem__(1, cf.arange(4.0, dtype=cf.float64)),
+    "a tensor without dims": lambda x: x.__setitem__(1, cf.tensor(0.1, dtype=cf.float64)),
+    "copy_": lambda x: x.copy_(cf.arange(12.0, dtype=cf.float64).reshape(3, 4)),
+    "as_tensor": lambda x: x.copy_(
+        cf.as_tensor(cf.ones(4, dtype=cf.float64), dtype=cf.float32, device=x.device)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_values_in_a_dtype_that_a_device_lacks_are_cast_before_they_move(name: str) -> None:
+    expected, found = cf.zeros(3, 4), cf.zeros(3, 4, device="walled")
+    WRITES[name](expected)
+    WRITES[name](found)
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("value", [np.float64(0.1), np.int64(3), np.True_])
+def test_a_compiled_function_writes_a_number_of_numpy(value: Any) -> None:
+    def function(x: cf.Tensor) -> cf.Tensor:
+        y = x * 1
+        y[0] = value
+        return y
+
+    compiled, x = cf.compile(function), cf.ones(3, device="walled")
+    assert [compiled(x).tolist() for _ in range(3)] == [function(x.cpu()).tolist()] * 3

@@ -201,6 +201,11 @@ def x() -> Tensor:
             "setitem: index 5 is out of range for dim 0 with size 2.",
         ),
         (
+            lambda x: x.to(cf.uint8).__setitem__(0, np.int64(300)),
+            ValueError,
+            "full: 300 does not fit uint8.",
+        ),
+        (
             lambda x: x.add_(cf.ones(5, 2, 3)),
             ValueError,
             "add_: the result float32[5, 2, 3] does not fit into float32[2, 3].",

@@ -1006,12 +1006,17 @@ def _strided(region: View) -> tuple[Op, Any]:
     return core.as_strided, {"size": shape, "stride": strides, "offset": offset}
 
 
-def of_numpy(value: np.ndarray | np.generic, device: str = "cpu") -> Tensor:
-    """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours."""
+def of_numpy(
+    value: np.ndarray | np.generic, device: str = "cpu", there: DType | None = None
+) -> Tensor:
+    """A tensor with a copy of a NumPy array or scalar, if its dtype is one of ours.
+
+    On a device other than the cpu it has the dtype `there`, if one is given.
+    """
     dtypes.from_numpy(value.dtype)
     shared: Tensor | None = state().context.shared_array(value)
     if shared is not None:
-        read: Tensor = shared.clone() if device == "cpu" else shared.to(device)
+        read: Tensor = shared.clone() if device == "cpu" else shared.to(device, dtype=there)
         return read
     t = Tensor.of_array(memory.copy(np.asarray(value)))
-    return t if device == "cpu" else t.to(device)
+    return t if device == "cpu" else t.to(device, dtype=there)

@@ -78,7 +78,7 @@ def write(target: Tensor, value: Any, op: str, fresh: bool = False) -> Tensor:
         value = value.item()
     if isinstance(value, Tensor):
         if value.storage.device != device:
-            value = value.to(device)
+            value = value.to(device, target.dtype)
         if value.layout.shape != target.layout.shape:
             if broadcast_shapes(op, (value.shape, target.shape)) != target.shape:
                 raise ValueError(f"{op}: {describe(value)} does not fit into {describe(target)}.")

@@ -152,8 +152,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Device | str | None
     """
     there = devices.find("as_tensor", device)
     if isinstance(data, Tensor):
-        moved = data if device is None else data.to(there)
-        return moved if dtype is None else moved.to(dtype)
+        return data.to(data.device if device is None else there, dtype=dtype)
     if isinstance(data, np.ndarray) and data.flags.writeable and there == CPU:
         shared = _over(data) if dtype is None or dtype.numpy == data.dtype else None
         if shared is not None:

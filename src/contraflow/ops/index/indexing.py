@@ -495,10 +495,12 @@ def _set_element(x: Tensor, key: Any, value: Any) -> bool:
 
 
 def _set_items(self: Tensor, key: Any, value: Any) -> None:
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = of_numpy(value, self.storage.device)
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray):
+        value = of_numpy(value, self.storage.device, self.dtype)
     if isinstance(value, Tensor) and value.storage.device != self.storage.device:
-        value = value.to(self.device)  # a copy crosses devices
+        value = value.to(self.device, self.dtype)  # a copy crosses devices
     region, points = resolve(self, key)
     check_write(region, "setitem")
     if points and state().context.symbols is not None:
