@@ -112,7 +112,7 @@ def test_failure(op: Op, failure: Failure) -> None:
 @pytest.mark.parametrize("op", list(REGISTRY.values()), ids=lambda op: op.name)
 def test_declaration(op: Op) -> None:
     assert op.summary
-    assert op.summary.strip().endswith(".")
+    assert op.summary.partition("\n\n    >>> ")[0].strip().endswith(".")
     for sample in samples_of(op):
         assert set(sample.params) <= set(op.params), "a sample names an unknown parameter"
         hash(tuple(p for p in sample.params.values() if not isinstance(p, slice | tuple)))
