@@ -360,7 +360,7 @@ def table() -> str:
         if layer_of(path.stem) == len(LAYERS)
     ]
     rows = ["| layer | where | what |", "| --- | --- | --- |"]
-    for number, names in enumerate([*LAYERS, " ".join(library)]):
+    for number, names in enumerate([*LAYERS, " ".join(library), " ".join(TOP)]):
         for name in names.split():
             where = f"{name}/" if (SOURCE / name).is_dir() else f"{name}.py"
             rows.append(f"| {number} | `{where}` | {described(name)} |")
