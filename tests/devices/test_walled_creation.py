@@ -137,3 +137,17 @@ def test_a_compiled_function_writes_a_number_of_numpy(value: Any) -> None:
 
     compiled, x = cf.compile(function), cf.ones(3, device="walled")
     assert [compiled(x).tolist() for _ in range(3)] == [function(x.cpu()).tolist()] * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + np.array(1.0),
+        lambda x: np.array(2.0) * x,
+        lambda x: cf.add(x, 2.0, alpha=3),
+        lambda x: cf.sub(x, np.float64(2), alpha=np.int64(3)),
+    ],
+)
+def test_numbers_in_float64_need_no_float64_there(function: Callable[[cf.Tensor], Any]) -> None:
+    x = cf.ones(3)
+    assert function(x.to("walled")).tolist() == function(x).tolist()

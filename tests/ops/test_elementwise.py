@@ -539,3 +539,11 @@ def test_a_mask_that_is_added_in_parts_counts_in_the_dtype_of_the_other() -> Non
         found = run(cf.tensor([1, 2], dtype=cf.int32), one, alpha=2)
         assert found.tolist() == [3, 4]
         assert found.dtype is cf.int32
+
+
+@pytest.mark.parametrize("number", [2.1, np.float64(2.1)])
+def test_a_number_that_is_scaled_is_not_rounded_to_float32(number: float) -> None:
+    x = cf.zeros(1, dtype=cf.float64)
+    for add, sub in ((cf.add, cf.sub), (cf.compile(cf.add), cf.compile(cf.sub))):
+        assert add(x, number, alpha=3).tolist() == [2.1 * 3]
+        assert sub(x, number, alpha=3).tolist() == [-2.1 * 3]

@@ -184,9 +184,10 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
 
 
 def _operand(x: np.ndarray | np.generic, beside: Tensor) -> Any:
-    """A number for a scalar of NumPy's, a tensor where the other one lies for an array."""
+    """A number for a scalar of NumPy's, a tensor where the other one lies for an array; one without
+    dims stays on the cpu, whose tensors without dims pass."""
     plain = plain_number(x)
-    return of_numpy(x, beside.storage.device) if plain is x else plain
+    return of_numpy(x, beside.storage.device if x.ndim else "cpu") if plain is x else plain
 
 
 _OPERANDS = (Tensor, float, int)

@@ -16,6 +16,7 @@ import numpy as np
 
 from contraflow import dtypes
 from contraflow.dtypes import FLOAT, INT, DType
+from contraflow.errors import plain_number
 from contraflow.expressions import expression as s
 from contraflow.expressions.evaluate import saturating_cast
 from contraflow.expressions.intrinsics import INTRINSICS, power
@@ -72,6 +73,9 @@ def scaled(name: str, a: Any, b: Any, alpha: Any) -> Any:
         if a.dtype is dtypes.bool_:
             return b & bool(alpha)
         b = b.to(a.dtype)
+    number, factor = plain_number(b), plain_number(alpha)
+    if all(isinstance(x, (int, float)) or is_symbol(x) for x in (number, factor)):
+        return number * factor  # in Python: a tensor of both would be rounded to float32
     return mul(b, alpha)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import thresholds
 from contraflow.contexts.applying import outside_graph
 from contraflow.dtypes import INT, bool_, int64
-from contraflow.errors import TRANSLATED, describe, retold
+from contraflow.errors import TRANSLATED, describe, plain_number, retold
 from contraflow.operation.context import apply, call_near, mixed, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
@@ -494,9 +494,8 @@ def _set_element(x: Tensor, key: Any, value: Any) -> bool:
 
 
 def _set_items(self: Tensor, key: Any, value: Any) -> None:
-    if isinstance(value, np.generic):
-        value = value.item()
-    elif isinstance(value, np.ndarray):
+    value = plain_number(value)
+    if isinstance(value, (np.ndarray, np.generic)):
         value = of_numpy(value, self.storage.device, self.dtype)
     if isinstance(value, Tensor) and value.storage.device != self.storage.device:
         value = value.to(self.device, self.dtype)  # a copy crosses devices
