@@ -536,6 +536,13 @@ def test_norms_of_nothing() -> None:
     assert F.instance_norm(cf.zeros(2, 3, 0), weight=w).shape == (2, 3, 0)
 
 
+def test_linear_without_inputs_has_gradients() -> None:
+    x, w, b = (cf.ones(*s, requires_grad=True) for s in ((3, 0), (4, 0), (4,)))
+    for run in (F.linear, cf.compile(F.linear)):
+        gradients = cf.autograd.grad(run(x, w, b).sum(), [x, w, b])
+        assert [g.tolist() for g in gradients] == [[[]] * 3, [[]] * 4, [3.0] * 4]
+
+
 @pytest.mark.parametrize("named", [0, 1, 3, 20])
 def test_multilabel_margin_loss_of_few_and_of_many_classes(named: int) -> None:
     """In eager mode pairs are formed with the classes that are named, compiled with all."""

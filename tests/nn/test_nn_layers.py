@@ -513,6 +513,17 @@ def test_layers_agree_with_pytorch():
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+def test_plain_means_of_all_batches_have_the_digits_of_the_averages(compiled):
+    layer = nn.BatchNorm1d(2, momentum=None).double()
+    call = cf.compile(layer) if compiled else layer
+    batches = np.random.default_rng(0).standard_normal((3, 5, 2))
+    for batch in batches:
+        call(cf.tensor(batch))
+    np.testing.assert_allclose(layer.running_mean, batches.mean((0, 1)), 1e-13)
+    np.testing.assert_allclose(layer.running_var, batches.var(1, ddof=1).mean(0), 1e-13)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
 def test_tracking_may_be_turned_off_and_on(compiled):
     layer = nn.BatchNorm1d(2)
     call = cf.compile(layer) if compiled else layer

@@ -316,3 +316,23 @@ def test_mode_of_no_rows() -> None:
     assert cf.mode(cf.zeros(0, 4), 1, keepdim=True)[0].shape == (0, 1)
     with pytest.raises(ValueError, match=r"mode: float32\[0, 4\] has no elements along dim 0"):
         cf.mode(cf.zeros(0, 4), 0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_derivatives_at_uneven_distances(compiled: bool) -> None:
+    """The numbers are PyTorch's."""
+    x = cf.tensor([[1.0, 4.0, 9.0, 5.0], [2.0, 0.0, -3.0, 7.0]], dtype=cf.float64)
+    points = cf.tensor([0.0, 1.0, 3.0, 7.0], dtype=cf.float64)
+    call: Any = cf.compile(cf.gradient) if compiled else cf.gradient
+    inner = [[17 / 6, 4 / 3], [-11 / 6, -1 / 6]]
+    for order, first, last in ((1, [3, -2], [-1, 2.5]), (2, [19 / 6, -13 / 6], [-10 / 3, 31 / 6])):
+        (found,) = call(x, spacing=(points,), dim=-1, edge_order=order)
+        expected = [[a, *b, c] for a, b, c in zip(first, inner, last)]
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    rows, columns = call(x, spacing=(cf.tensor([1.0, 4.0], dtype=cf.float64), points))
+    np.testing.assert_allclose(rows, [[1 / 3, -4 / 3, -4, 2 / 3]] * 2, rtol=1e-14)
+    assert columns.tolist() == call(x, spacing=[points], dim=[1])[0].tolist()
+    with pytest.raises(ValueError, match="gradient: spacing has 1 entries for 2 dims; it must be"):
+        cf.gradient(x, spacing=(points,))
+    with pytest.raises(ValueError, match=r"gradient: the points float64\[2\] do not fit dim 1 of"):
+        cf.gradient(x, spacing=(points[:2],), dim=1)

@@ -210,6 +210,14 @@ def test_compiled_pieces_without_elements() -> None:
     assert_close(cf.compile(written)(x), x)
 
 
+def test_cat_beside_vectors_of_nothing_has_gradients() -> None:
+    x, nothing = cf.ones(2, 3, requires_grad=True), cf.zeros(0, requires_grad=True)
+    for call in (cf.cat, cf.compile(lambda xs, dim: cf.cat(xs, dim))):
+        out = call([nothing, x, nothing, x * 2.0], 1)
+        g, none = cf.autograd.grad(out.sum(), [x, nothing])
+        assert (g.tolist(), none.shape) == ([[3.0] * 3] * 2, (0,))
+
+
 def test_cat_of_vectors_of_nothing_alone_takes_every_dim() -> None:
     nothing = cf.zeros(0)
     for dim in (1, 5, -3):

@@ -232,7 +232,10 @@ class _BatchNorm(_Running):
         if tracked and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                momentum = 1.0 / self.num_batches_tracked
+                average = self.running_mean
+                # With the digits of the averages, which are not those of the default dtype.
+                digits = dtypes.float32 if average is None else average.dtype.compute
+                momentum = 1.0 / self.num_batches_tracked.to(digits)
         history = (self.running_mean, self.running_var)
         if self.training and not tracked:
             history = (None, None)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from contraflow import shapes
 from contraflow.dtypes import DType, bool_, finfo, int32, of_number, promote
-from contraflow.errors import describe
+from contraflow.errors import counted, describe
 from contraflow.operation.public import public
 from contraflow.ops.creation.create import full_like, ones_like
 from contraflow.ops.elementwise.basic import where
@@ -207,39 +207,61 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """Estimates of the derivative along dims, by central differences at even distances.
+    """Estimates of the derivative along dims, by central differences.
+
+    `spacing` is the distance of neighbours, or has for each dim a distance or a vector of points.
 
     >>> import contraflow as cf
     >>> gradient(cf.tensor([1.0, 4.0, 9.0, 16.0]))
     (tensor([3., 4., 6., 7.]),)
+    >>> points = cf.tensor([0.0, 1.0, 3.0])
+    >>> gradient(points * points, spacing=(points,), edge_order=2)
+    (tensor([0., 2., 6.]),)
     """
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     steps = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
-    if len(steps) != len(dims) or any(isinstance(step, Tensor) for step in steps):
-        raise NotImplementedError(
-            "gradient: spacing must be a number, or one for each dim; points at uneven distances "
-            "are not supported."
+    if len(steps) != len(dims):
+        raise ValueError(
+            f"gradient: spacing has {len(steps)} entries for {counted(len(dims), 'dim')}; it must "
+            f"be a number, or have an entry for each dim."
         )
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order is {edge_order}; it must be 1 or 2.")
-    found = []
-    for d, step in zip(dims, steps):
-        n = input.shape[d]
-        if n <= edge_order:
-            raise ValueError(f"gradient: dim {d} of {describe(input)} has too few elements.")
+    return tuple(_derivative(input, d, step, edge_order) for d, step in zip(dims, steps))
 
-        def at(i: int, count: int = 1, d: int = d) -> Tensor:
-            part: Tensor = input.narrow(d, i, count)
-            return part
 
+def _derivative(x: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
+    n = x.shape[dim]
+    if n <= edge_order:
+        raise ValueError(f"gradient: dim {dim} of {describe(x)} has too few elements.")
+
+    def at(i: int, count: int = 1, of: Tensor = x, d: int = dim) -> Tensor:
+        part: Tensor = of.narrow(d, i, count)
+        return part
+
+    if not (isinstance(step, Tensor) and step.ndim):
         if edge_order == 1:
             first, last = at(1) - at(0), at(n - 1) - at(n - 2)
         else:
             first = at(0) * -1.5 + at(1) * 2.0 - at(2) * 0.5
             last = at(n - 1) * 1.5 - at(n - 2) * 2.0 + at(n - 3) * 0.5
         middle = (at(2, n - 2) - at(0, n - 2)) * 0.5
-        found.append(cat([first, middle, last], d) / step)
-    return tuple(found)
+        return cat([first, middle, last], dim) / step
+    if step.shape != (n,):
+        raise ValueError(
+            f"gradient: the points {describe(step)} do not fit dim {dim} of {describe(x)}; there "
+            f"must be {n}."
+        )
+    run = (step[1:] - step[:-1]).reshape((-1,) + (1,) * (x.ndim - 1 - dim % x.ndim))
+    slopes = (at(1, n - 1) - at(0, n - 1)) / run  # between neighbours
+    near, far = run.narrow(0, 0, n - 2), run.narrow(0, 1, n - 2)
+    # The slope of the parabola through three points. It is linear: the slope between two of them is
+    # the mean of those at both.
+    middle = (at(0, n - 2, slopes) * far + at(1, n - 2, slopes) * near) / (near + far)
+    first, last = at(0, 1, slopes), at(n - 2, 1, slopes)
+    if edge_order == 2:
+        first, last = first * 2.0 - at(0, 1, middle), last * 2.0 - at(n - 3, 1, middle)
+    return cat([first, middle, last], dim)
 
 
 @public

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from contraflow.autograd.modes import no_grad
 from contraflow.capture.compile import CompileOptions, compiled_function, runs_native
+from contraflow.errors import GradientError
 from contraflow.operation.context import other_devices
 from contraflow.operation.public import public
 from contraflow.ops.creation.data import tensor
@@ -85,7 +86,7 @@ def get_total_norm(
     listed = _listed(tensors)
     total: Tensor = _apply(_norm, listed, norm_type) if listed else tensor(0.0)
     if error_if_nonfinite and not bool(isfinite(total)):
-        raise ValueError(
+        raise GradientError(
             f"get_total_norm: the norm of order {norm_type} is {total.item()}. Pass "
             f"error_if_nonfinite=False to go on."
         )

@@ -150,13 +150,32 @@ def _div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Tensor:
     return quotient
 
 
+def digits_beside(x: Any, other: Tensor) -> Tensor:
+    """x for functions of it alone in a rule, which would round it where the op does not.
+
+    A number becomes a 0-d tensor with the digits of the other tensor's dtype, not of the default
+    one; tensors of fewer digits are cast to float64 where the other is float64.
+    """
+    if not isinstance(x, Tensor):
+        made: Tensor = other.new_full((), x, dtype=other.dtype.compute)
+        return made
+    double = other.dtype is dtypes.float64 and x.dtype is not dtypes.float64
+    return apply(to_dtype, (x,), {"dtype": dtypes.float64}) if double else x
+
+
+def _exponent_gradient(g: Tensor, a: Any, out: Tensor) -> Tensor:
+    a = digits_beside(a, out)
+    grad: Tensor = where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a)))
+    return grad
+
+
 # Where the base is 0 the gradient of the exponent is 0 (for negative exponents too), and where the
 # exponent is 0 that of the base is: the other factor is infinite or NaN and must not leak out.
 @elementwise(
     ref=power,
     vjp={
         "a": lambda g, a, exponent: where(exponent == 0, 0.0, g * exponent * a ** (exponent - 1)),
-        "exponent": lambda g, a, out: where(a == 0, 0.0, g * out * log(where(a == 0, 1.0, a))),
+        "exponent": _exponent_gradient,
     },
     domain=(0.5, 2.0),
     failures=_mismatch,

@@ -22,7 +22,7 @@ from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.creation.create import full
 from contraflow.ops.creation.data import tensor
-from contraflow.ops.elementwise.basic import exp, log, sqrt, where
+from contraflow.ops.elementwise.basic import digits_beside, exp, log, sqrt, where
 from contraflow.ops.elementwise.mathematics import digamma, expm1, lgamma, log1p
 from contraflow.ops.reduction.reduce import require_floating
 from contraflow.tensors.tensor import Tensor
@@ -160,8 +160,9 @@ def _regularized(name: str, a: Any, x: Any, upper: bool) -> Tensor:
     return where(inside, found, outside).to(dtype)
 
 
-def _slopes(g: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+def _slopes(g: Tensor, a: Any, x: Any) -> tuple[Tensor, Tensor]:
     """The gradients of the lower function: minus those of the upper one."""
+    a, x = digits_beside(a, g), digits_beside(x, g)
     density = _gamma_density(a, x)
     return -g * density * log_gamma_slope(a, log(x)), g * density / x
 

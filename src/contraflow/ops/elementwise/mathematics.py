@@ -23,6 +23,7 @@ from contraflow.ops.creation.create import arange
 from contraflow.ops.elementwise.arithmetic import clamp
 from contraflow.ops.elementwise.basic import (
     cos,
+    digits_beside,
     exp,
     flat,
     log,
@@ -152,7 +153,7 @@ def _product(a: Any, factor: Any, b: Any) -> Any:
     ref=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log(b)),
     dtype="float",
     vjp={
-        "a": lambda g, a, b: g * where((a == 0) & (b <= 0), 0.0, log(b)),
+        "a": lambda g, a, b: g * where((a == 0) & (b <= 0), 0.0, log(digits_beside(b, g))),
         "b": lambda g, a, b: g * a / b,
     },
     domain=(0.2, 3.0),
@@ -167,7 +168,7 @@ def xlogy(a, b):
     ref=lambda a, b: np.where((a == 0) & ~np.isnan(b), 0.0, a * np.log1p(b)),
     dtype="float",
     vjp={
-        "a": lambda g, a, b: g * where((a == 0) & (b <= -1), 0.0, log1p(b)),
+        "a": lambda g, a, b: g * where((a == 0) & (b <= -1), 0.0, log1p(digits_beside(b, g))),
         "b": lambda g, a, b: g * a / (b + 1.0),
     },
     domain=(-0.8, 3.0),

@@ -13,7 +13,7 @@ from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.ops.elementwise.arithmetic import clamp_min
-from contraflow.ops.elementwise.basic import exp, log, to_dtype, where
+from contraflow.ops.elementwise.basic import digits_beside, exp, log, to_dtype, where
 from contraflow.ops.elementwise.mathematics import xlogy
 from contraflow.ops.index.gather import check_range, gather
 from contraflow.ops.nn.loss import NP_REDUCED, reduced, unknown_reduction
@@ -387,7 +387,7 @@ def kl_div(x, target, *, reduction="mean", log_target=False):
         raise ValueError(
             f"kl_div: reduction is {reduction!r}; it must be 'mean', 'sum', 'batchmean' or 'none'."
         )
-    given, (x, target) = (x, target), (wide(x), wide(target))
+    given, (x, target) = (x, target), (wide(x), digits_beside(wide(target), x))
     losses = exp(target) * (target - x) if log_target else xlogy(target, target) - target * x
     if reduction == "batchmean":
         found = sum_(losses) / x.shape[0] if x.ndim else sum_(losses)

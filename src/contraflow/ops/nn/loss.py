@@ -20,7 +20,7 @@ from contraflow.operation.public import public
 from contraflow.operation.samples import Array, Failure, Sample
 from contraflow.ops.elementwise.activation import logsigmoid
 from contraflow.ops.elementwise.arithmetic import clamp_min
-from contraflow.ops.elementwise.basic import abs_, exp, log, minimum, sqrt, where
+from contraflow.ops.elementwise.basic import abs_, digits_beside, exp, log, minimum, sqrt, where
 from contraflow.ops.linalg.distance import at_least, pairwise_distance
 from contraflow.ops.nn.norm import rounded, wide
 from contraflow.ops.reduction.reduce import mean, require_floating, sum_
@@ -263,7 +263,7 @@ def _np_poisson(
 def poisson_nll_loss(x, target, *, log_input=True, full=False, eps=1e-8, reduction="mean"):
     """The mean of rate - target log(rate), with Stirling's term for log(target!) in `full`."""
     require_floating("poisson_nll_loss", x)
-    given, (x, target) = (x, target), (wide(x), wide(target))
+    given, (x, target) = (x, target), (wide(x), digits_beside(wide(target), x))
     losses = exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
         t = where(target > 1, target, 1.0)
