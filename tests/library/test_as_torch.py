@@ -460,6 +460,9 @@ def test_batch_norms_of_a_programs_own_check_their_inputs(tmp_path: Path) -> Non
 def test_dtypes_may_be_pythons_types() -> None:
     made = [contraflow.zeros(2, dtype=kind) for kind in (float, int, bool)]  # type: ignore[call-overload]
     assert [x.dtype for x in made] == [contraflow.float64, contraflow.int64, contraflow.bool]
+    x = contraflow.ones(2)
+    assert contraflow.tensor([1], dtype=float).dtype is contraflow.float64  # type: ignore[arg-type]
+    assert (x.to(int).dtype, x.to(dtype=bool).dtype) == (contraflow.int64, contraflow.bool)
 
 
 def test_formats_are_spelt_as_in_pytorch(tmp_path: Path) -> None:
