@@ -220,6 +220,7 @@ REMARKS = {
     "library.Library": "accepted, no effect",
     "library.register_fake": "accepted, no effect",
     "compiler.disable": "the function itself: it is recorded with what calls it",
+    "compiler.reset": "no effect: compiled functions notice by themselves what has changed",
     "cuda.manual_seed": "one generator serves all devices",
     "cuda.manual_seed_all": "one generator serves all devices",
     "multiprocessing.spawn": "tensors are copied to processes",

@@ -31,7 +31,7 @@ import contraflow
 from contraflow import library, shapes
 from contraflow.absent import find
 from contraflow.dtypes import DType
-from contraflow.errors import AbsentByChoice, counted
+from contraflow.errors import AbsentByChoice, counted, hide_frames
 from contraflow.names import meant
 from contraflow.tensors.tensor import Tensor
 from contraflow.torch_uses import NameUse, method_uses, uses
@@ -404,7 +404,13 @@ def check(files: Sequence[str]) -> int:
 def _show_without_runner(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Show an error without the frames that ran the program: as Python does by itself."""
+    """Show an error without the frames that ran the program: as Python does by itself.
+
+    Nor does one that says what is wrong show frames of this package.
+    """
+    if isinstance(error, Exception) and not isinstance(error, AttributeError):
+        hide_frames(error)
+        trace = error.__traceback__ or trace
     first = trace
     while first is not None and _runs_programs(first.tb_frame.f_code.co_filename):
         first = first.tb_next

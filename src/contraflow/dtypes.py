@@ -241,6 +241,13 @@ def can_cast(from_: DType, to: DType) -> bool:
     return from_.category <= to.category
 
 
+def of_python(given: Any) -> Any:
+    """The dtype that Python's float, int or bool stands for, as in PyTorch; others as they are."""
+    if given is float:
+        return float64
+    return int64 if given is int else bool_ if given is bool else given
+
+
 def _check_dtype(op: str, given: object) -> None:
     if not isinstance(given, DType):
         raise TypeError(f"{op}: {given!r} is not a dtype. Use one such as contraflow.float32.")

@@ -28,6 +28,7 @@ class Sizes(tuple[int, ...]):
     """
 
     __slots__ = ()
+    prefix = "contraflow."  # of the names of memory formats and layouts
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
@@ -51,9 +52,12 @@ _OF_PYTORCH = {
 def behave_as_pytorchs(wanted: bool) -> None:
     """Make slices and sums of `Sizes` be `Sizes` again, printed as PyTorch prints them, or not.
 
+    Memory formats and layouts are spelt as in PyTorch too.
+
     Python calls methods of a class more slowly than those of tuples, and ops slice shapes: only
     PyTorch's programs pay for it.
     """
+    Sizes.prefix = "torch." if wanted else "contraflow."
     for name, method in _OF_PYTORCH.items():
         if wanted:
             setattr(Sizes, name, method)
@@ -72,7 +76,7 @@ class MemoryFormat(NamedTuple):
     name: str
 
     def __repr__(self) -> str:
-        return f"contraflow.{self.name}"
+        return f"{Sizes.prefix}{self.name}"
 
 
 contiguous_format, preserve_format = (
@@ -173,7 +177,7 @@ class StridedLayout(View):
     __hash__ = View.__hash__
 
     def __repr__(self) -> str:
-        return "contraflow.strided"
+        return f"{Sizes.prefix}strided"
 
 
 strided = StridedLayout((), ())

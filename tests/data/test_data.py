@@ -170,6 +170,7 @@ Pair = namedtuple("Pair", "x y")
 def test_collate():
     batch = default_collate([{"x": cf.ones(2), "n": 1}, {"x": cf.zeros(2), "n": 2}])
     assert (batch["x"].tolist(), batch["n"].tolist()) == ([[1, 1], [0, 0]], [1, 2])
+    assert default_collate([(1, "a"), (2, "b")])[1] == ("a", "b")  # a tuple, as in PyTorch
     assert default_collate([1.5, 2.0]).dtype is cf.float64
     assert default_collate([True, False]).dtype is cf.bool
     assert default_collate([np.ones(2, np.float32)] * 3).shape == (3, 2)
@@ -178,7 +179,7 @@ def test_collate():
     with pytest.raises(ValueError, match=r"stack: float64\[3\] does not fit float64\[2\]"):
         default_collate([np.ones(2), np.ones(3)])
     pair = default_collate([Pair(1, "a"), Pair(2, "b")])
-    assert (type(pair), pair.x.tolist(), pair.y) == (Pair, [1, 2], ["a", "b"])
+    assert (type(pair), pair.x.tolist(), pair.y) == (Pair, [1, 2], ("a", "b"))
     assert [t.tolist() for t in default_collate([(1, [2, 3]), (4, [5, 6])])[1]] == [[2, 5], [3, 6]]
     converted = default_convert({"a": np.ones(2), "b": ("text", np.float32(1))})
     assert converted["a"].dtype is cf.float64
@@ -300,7 +301,7 @@ def test_a_subclass_with_its_own_samples_is_asked_for_each():
     data = TensorDataset(cf.arange(3))
     assert next(iter(DataLoader(Doubled(cf.arange(3)), 3)))[0].tolist() == [0, 2, 4]
     assert next(iter(DataLoader(Last(data, [0, 1]), 2)))[0].tolist() == [1, 1]
-    assert next(iter(DataLoader(Swapped("ab", "cd"), 2))) == [["c", "d"], ["a", "b"]]
+    assert next(iter(DataLoader(Swapped("ab", "cd"), 2))) == [("c", "d"), ("a", "b")]
 
 
 @pytest.mark.parametrize("worker_type", ["thread", "process"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -365,10 +366,117 @@ def test_tensorboardx_takes_contraflows_tensors(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     text = b"".join(file.read_bytes() for file in (tmp_path / "first").glob("events*"))
     assert all(name in text for name in (b"loss", b"weights", b"image"))
+    if importlib.util.find_spec("torch") is not None:
+        return  # tensorboardX imports PyTorch where it is installed, and then it is too late
     late = textwrap.dedent(program.format(folder=str(tmp_path / "second")))
     command = [sys.executable, "-c", late, "late"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_loss_of_a_programs_own(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+        from torch.nn import functional as F
+        from torch.nn.modules.loss import _Loss, _WeightedLoss
+
+        class Focal(_Loss):
+            def __init__(self, gamma=2.0, size_average=None, reduce=None, reduction="mean"):
+                super().__init__(size_average, reduce, reduction)
+                self.gamma = gamma
+
+            def forward(self, x, y):
+                loss = F.cross_entropy(x, y, reduction="none")
+                loss = (1 - torch.exp(-loss)) ** self.gamma * loss
+                return loss.sum() if self.reduction == "sum" else loss.mean()
+
+        class Smooth(_WeightedLoss):
+            def __init__(self, weight=None, reduction="mean", smoothing=0.1):
+                super().__init__(weight=weight, reduction=reduction)
+                self.smoothing = smoothing
+
+            def forward(self, x, y):
+                return F.cross_entropy(
+                    x, y, self.weight, reduction=self.reduction, label_smoothing=self.smoothing
+                )
+
+        x, y = torch.tensor([[1.0, 2.0, 0.5], [0.1, 0.2, 3.0]]), torch.tensor([0, 2])
+        print(Focal()(x, y), Focal(reduction="sum")(x, y), Focal(size_average=False)(x, y))
+        print(Smooth(torch.tensor([1.0, 2.0, 3.0]))(x, y), list(Smooth(torch.ones(3)).state_dict()))
+        print(isinstance(nn.NLLLoss(), _WeightedLoss), isinstance(nn.MSELoss(), _WeightedLoss))
+        print(Focal())
+        """,
+    )
+    assert done.stdout.splitlines() == [  # as PyTorch prints them
+        "tensor(0.4333) tensor(0.8666) tensor(0.8666)",
+        "tensor(0.5488) ['weight']",
+        "True False",
+        "Focal()",
+    ], done.stderr
+
+
+def test_an_error_shows_the_lines_of_the_program_alone(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+
+        torch.optim.SGD([], lr=0.1)
+        """,
+    )
+    shown = done.stderr.splitlines()
+    assert [line.split(", line")[1] for line in shown if "File" in line] == [" 4, in <module>"]
+    assert shown[-1].startswith("ValueError: SGD: the list of parameters is empty.")
+
+
+def test_batch_norms_of_a_programs_own_check_their_inputs(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+        from torch.nn.modules.batchnorm import _BatchNorm
+
+        class OfSequences(_BatchNorm):
+            def _check_input_dim(self, input):
+                if input.dim() != 3:
+                    raise ValueError(f"expected 3 dims, not {input.dim()}")
+
+        class OfImages(torch.nn.BatchNorm2d):
+            def forward(self, input):
+                self._check_input_dim(input)
+                return super().forward(input)
+
+        print(OfSequences(2)(torch.ones(2, 2, 3)).shape, OfImages(2)(torch.ones(2, 2, 3, 3)).shape)
+        OfSequences(2)(torch.ones(2, 2))
+        """,
+    )
+    assert done.stdout == "torch.Size([2, 2, 3]) torch.Size([2, 2, 3, 3])\n", done.stderr
+    assert "ValueError: expected 3 dims, not 2" in done.stderr
+
+
+def test_dtypes_may_be_pythons_types() -> None:
+    made = [contraflow.zeros(2, dtype=kind) for kind in (float, int, bool)]  # type: ignore[call-overload]
+    assert [x.dtype for x in made] == [contraflow.float64, contraflow.int64, contraflow.bool]
+    x = contraflow.ones(2)
+    assert contraflow.tensor([1], dtype=float).dtype is contraflow.float64  # type: ignore[arg-type]
+    assert (x.to(int).dtype, x.to(dtype=bool).dtype) == (contraflow.int64, contraflow.bool)
+
+
+def test_formats_are_spelt_as_in_pytorch(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import torch
+
+        torch._dynamo.reset()
+        print(torch.strided, torch.sparse_coo, torch.channels_last)
+        """,
+    )
+    assert done.stdout == "torch.strided torch.sparse_coo torch.channels_last\n", done.stderr
+    assert repr(contraflow.strided) == "contraflow.strided"
 
 
 def test_an_import_of_an_absent_name_says_why(tmp_path: Path) -> None:

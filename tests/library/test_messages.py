@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import operator
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -105,6 +108,29 @@ def test_a_traceback_has_the_users_frames_alone() -> None:
     assert [frame.name for frame in frames] == [
         "test_a_traceback_has_the_users_frames_alone", "forward",
     ]  # fmt: skip
+    assert {frame.filename for frame in frames} == {__file__}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: cf.softmax(x, dim=3),
+        lambda x: x.view(5),
+        lambda x: x.long().mean(),
+        lambda x: x + cf.ones(5),
+        lambda x: x @ cf.ones(5),
+        lambda x: cf.nn.functional.linear(x, cf.ones(4, 5)),
+        lambda x: cf.multinomial(cf.zeros(3), 1),
+        lambda x: cf.zeros("a"),
+        lambda x: x[5],
+        lambda x: operator.setitem(x, 5, 0.0),
+        lambda x: cf.nn.functional.cross_entropy(x, cf.tensor([7, 0])),
+    ],
+)
+def test_the_traceback_of_an_op_has_the_users_frames_alone(wrong: Callable[..., Any]) -> None:
+    with pytest.raises((ValueError, TypeError, IndexError)) as caught:
+        wrong(cf.ones(2, 3))
+    frames = traceback.extract_tb(caught.value.__traceback__)
     assert {frame.filename for frame in frames} == {__file__}
 
 

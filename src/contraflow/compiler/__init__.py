@@ -44,6 +44,16 @@ def cudagraph_mark_step_begin() -> None:
     """
 
 
+def reset() -> None:
+    """Nothing: a compiled function notices by itself when it has to be recorded again.
+
+    `f.clear()` forgets the programs of a compiled function.
+
+    >>> import contraflow as cf
+    >>> cf.compiler.reset()
+    """
+
+
 def disable(fn: Any = None, recursive: bool = True, **options: Any) -> Any:
     """The function itself, by `@disable` and `@disable(recursive=False)`.
 
@@ -119,6 +129,7 @@ __all__ = [
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
+    "reset",
 ]
 
 globals()["__getattr__"] = getter(__name__)

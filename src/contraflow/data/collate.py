@@ -18,12 +18,12 @@ from contraflow.tensors.tree import like, parts
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """A batch of samples: tensors and arrays stacked, numbers as a tensor, strings as a list.
+    """A batch of samples: tensors and arrays stacked, numbers as a tensor, strings as they are.
 
     A batch of dicts is a dict of batches, and one of lists or tuples a list of batches.
 
     >>> default_collate([(1, "a"), (2, "b")])
-    [tensor([1, 2]), ['a', 'b']]
+    [tensor([1, 2]), ('a', 'b')]
     """
     if isinstance(batch, Rows):
         return list(batch.columns)
@@ -41,7 +41,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, int):
         return tensor(list(batch))
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch
     if isinstance(first, Mapping):
         return like(first, [default_collate([sample[key] for sample in batch]) for key in first])
     if isinstance(first, Sequence):

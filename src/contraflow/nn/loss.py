@@ -19,7 +19,24 @@ from contraflow.tensors.tensor import Tensor
 
 
 class _Loss(Applied, hidden=()):
-    """A loss function; tensors among its arguments are buffers."""
+    """A loss function; tensors among its arguments are buffers.
+
+    Classes that programs derive from it, or from `_WeightedLoss`, apply no function of this
+    package: their constructor takes what PyTorch's does.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if hasattr(type(self), "function"):
+            super().__init__(*args, **kwargs)
+        else:
+            Module.__init__(self)
+            self._begin(*args, **kwargs)
+
+    def _begin(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
+        """Store the reduction, which the first two, deprecated in PyTorch, may also say."""
+        if size_average is not None or reduce is not None:
+            reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        self.reduction = reduction
 
     def _keep(self, name: str, value: Any) -> None:
         if name in ("weight", "pos_weight"):
@@ -31,10 +48,20 @@ class _Loss(Applied, hidden=()):
         return ""
 
 
+class _WeightedLoss(_Loss, hidden=()):
+    """A loss whose classes, or elements, have weights."""
+
+    def _begin(self, *args: Any, weight: Tensor | None = None, **kwargs: Any) -> None:
+        if args:
+            weight, *args = args  # type: ignore[assignment]
+        self._keep("weight", weight)
+        super()._begin(*args, **kwargs)
+
+
 # --- of classes --------------------------------------------------------------------------------
 
 
-class CrossEntropyLoss(_Loss, function=F.cross_entropy):
+class CrossEntropyLoss(_WeightedLoss, function=F.cross_entropy):
     """-log softmax(input)[target]: logits [n, classes, ...], class indices [n, ...].
 
     >>> import contraflow as cf
@@ -118,7 +145,7 @@ class LinearCrossEntropyLoss(Module):
         )
 
 
-class NLLLoss(_Loss, function=F.nll_loss):
+class NLLLoss(_WeightedLoss, function=F.nll_loss):
     """-input[target]: log probabilities [n, classes, ...], class indices [n, ...].
 
     >>> import contraflow as cf
@@ -133,7 +160,7 @@ class NLLLoss(_Loss, function=F.nll_loss):
     reduction: str = "mean"
 
 
-class BCELoss(_Loss, function=F.binary_cross_entropy):
+class BCELoss(_WeightedLoss, function=F.binary_cross_entropy):
     """Binary cross entropy of probabilities.
 
     >>> import contraflow as cf
@@ -160,7 +187,7 @@ class BCEWithLogitsLoss(_Loss, function=F.binary_cross_entropy_with_logits):
     pos_weight: Tensor | None = None
 
 
-class MultiMarginLoss(_Loss, function=F.multi_margin_loss):
+class MultiMarginLoss(_WeightedLoss, function=F.multi_margin_loss):
     """The mean of max(0, margin - input[target] + input[i]) ** p over the other classes i.
 
     >>> import contraflow as cf
@@ -190,7 +217,7 @@ class MultiLabelMarginLoss(_Loss, function=F.multilabel_margin_loss):
     reduction: str = "mean"
 
 
-class MultiLabelSoftMarginLoss(_Loss, function=F.multilabel_soft_margin_loss):
+class MultiLabelSoftMarginLoss(_WeightedLoss, function=F.multilabel_soft_margin_loss):
     """Binary cross entropy of sigmoid(input), the mean over the classes.
 
     >>> import contraflow as cf

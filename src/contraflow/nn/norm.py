@@ -225,8 +225,12 @@ class _Running(_Affine):
 
 
 class _BatchNorm(_Running):
-    def forward(self, input: Tensor) -> Tensor:
+    def _check_input_dim(self, input: Tensor) -> None:
+        """PyTorch's name of the check of shapes, which classes of programs call or replace."""
         self._check(input, 1)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
         momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
         tracked = self.training and self.track_running_stats
         if tracked and self.num_batches_tracked is not None:

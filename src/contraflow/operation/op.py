@@ -28,7 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from contraflow import thresholds
-from contraflow.errors import TRANSLATED, retold, with_plain_numbers
+from contraflow.errors import TRANSLATED, hide_frames, retold, with_plain_numbers
 from contraflow.operation.binding import REQUIRED, bind_once, binding
 from contraflow.operation.context import apply, call_near, other_devices
 from contraflow.operation.gradient_rules import Backward, BoundRule, Rule, is_arithmetic, picker
@@ -381,7 +381,11 @@ class Op(Traits):
             plain = with_plain_numbers(error, args, kwargs)
             if plain is not None:
                 return self(*plain[0], **plain[1])
-            raise retold(error, self.name, self.takes, args, kwargs)  # noqa: B904 (it has its cause)
+            told = retold(error, self.name, self.takes, args, kwargs)
+            if told is error:
+                hide_frames(error)
+                raise
+            raise told  # noqa: B904 (it has its cause)
 
     def _own_names(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments under the names of this op, without those that are not its business."""

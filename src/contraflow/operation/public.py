@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from contraflow.errors import TRANSLATED, describe, retold, with_plain_numbers
+from contraflow.errors import TRANSLATED, describe, hide_frames, retold, with_plain_numbers
 from contraflow.operation.context import call_near, mixed, other_devices
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,11 +31,15 @@ def public(function: F) -> F:
             plain = plainer(error, args, kwargs)
             if plain is not None:
                 return call(*plain[0], **plain[1])
-            raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
+            told = tell(error, function.__name__, takes, args, kwargs)
+            if told is error:
+                hide(error)
+                raise
+            raise told  # noqa: B904 (it has its cause)
 
     takes = partial(_takes, function)
     translated, tell, near, others = tuple(TRANSLATED), retold, call_near, other_devices
-    plainer = with_plain_numbers
+    plainer, hide = with_plain_numbers, hide_frames
     # With the function's own globals it still counts as one of its module, as doctest asks.
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, function))
@@ -62,7 +66,11 @@ def creation(function: F) -> F:
                 plain = plainer(error, args, kwargs)
                 if plain is not None:
                     return call(*plain[0])
-                raise tell(error, function.__name__, takes, args, kwargs)  # noqa: B904
+                told = tell(error, function.__name__, takes, args, kwargs)
+                if told is error:
+                    hide(error)
+                    raise
+                raise told  # noqa: B904 (it has its cause)
         if not kwargs or kwargs.keys().isdisjoint(memory):
             return inner(*args, **kwargs)
         given = {name: value for name, value in kwargs.items() if name not in memory}
@@ -70,7 +78,7 @@ def creation(function: F) -> F:
 
     takes = partial(_takes, function)
     translated, tell, others = tuple(TRANSLATED), retold, other_devices
-    plainer = with_plain_numbers
+    plainer, hide = with_plain_numbers, hide_frames
     memory, finish = WITHOUT_EFFECT | {"out"}, written
     wrapper = FunctionType(call.__code__, function.__globals__, closure=call.__closure__)
     return cast(F, functools.update_wrapper(wrapper, inner))

@@ -13,6 +13,7 @@ from contraflow.errors import (
     PYTORCHS_TENSOR,
     DeviceError,
     describe,
+    hide_frames,
     is_pytorchs,
     plain_number,
 )
@@ -39,7 +40,11 @@ def _attach(op: Op) -> None:
     if op.method:
 
         def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-            return op(self, *args, **kwargs)
+            try:
+                return op(self, *args, **kwargs)
+            except Exception as error:
+                hide_frames(error)
+                raise
 
         _name(method, op.name, op)
         for name in (op.name, *op.aliases):
@@ -173,12 +178,16 @@ def _operator(op: Op, operator: str) -> Callable[..., Any]:
                 return NotImplemented
             other = _operand(other, self)
         operands = (other, self) if reflected else (self, other)
-        if op.custom_operators:
-            return op.call(*operands)
-        current = state()
-        if current.autocast is not None:
-            return apply(op, operands)
-        return current.context.apply(op, operands, NO_PARAMS)
+        try:
+            if op.custom_operators:
+                return op.call(*operands)
+            current = state()
+            if current.autocast is not None:
+                return apply(op, operands)
+            return current.context.apply(op, operands, NO_PARAMS)
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     return binary
 

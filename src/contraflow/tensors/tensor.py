@@ -118,7 +118,7 @@ class Tensor(TensorElements):
         op: str, data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """A tensor with a copy of numbers, nested sequences, NumPy arrays or tensors."""
-        name = str(devices.find(op, device))
+        name, dtype = str(devices.find(op, device)), dtypes.of_python(dtype)
         if not state().context.hits and isinstance(data, (Tensor, list, tuple)):
             found: set[DType] = set()
             if convert.holds_tensors(op, data, found):  # whose values are not known while recording
@@ -955,7 +955,7 @@ def _destination(
     for value in args[: len(args) - len(flags)]:
         if isinstance(value, Tensor):
             given = {"device": value.device, "dtype": value.dtype}
-        elif isinstance(value, DType):
+        elif isinstance(value, (DType, type)):
             given = {"dtype": value}
         elif value is None or isinstance(value, (str, Device)):
             given = {"device": value}
@@ -968,7 +968,7 @@ def _destination(
         named.update(given)
     if unknown := named.keys() - {"device", "dtype", "non_blocking", "copy", "memory_format"}:
         raise TypeError(f"to: argument {unknown.pop()!r} is unknown. It takes device, dtype, copy.")
-    dtype = named.get("dtype")
+    dtype = dtypes.of_python(named.get("dtype"))
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"to: dtype {dtype!r} is not a dtype. Use one such as contraflow.float32.")
     copy, non_blocking = (bool(named.get(name, False)) for name in ("copy", "non_blocking"))

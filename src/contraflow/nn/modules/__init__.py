@@ -25,7 +25,7 @@ _PATHS = (
 _BASES = {
     "_BatchNorm": ("norm", "_BatchNorm"), "_InstanceNorm": ("norm", "_InstanceNorm"),
     "_NormBase": ("norm", "_Running"), "_ConvNd": ("conv", "_Convolution"),
-    "_Loss": ("loss", "_Loss"), "_WeightedLoss": ("loss", "_Loss"),
+    "_Loss": ("loss", "_Loss"), "_WeightedLoss": ("loss", "_WeightedLoss"),
     "_DropoutNd": ("layers", "_DropoutBase"),
 }  # fmt: skip
 

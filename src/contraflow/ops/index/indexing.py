@@ -16,7 +16,7 @@ import numpy as np
 from contraflow import thresholds
 from contraflow.contexts.applying import outside_graph
 from contraflow.dtypes import INT, bool_, int64
-from contraflow.errors import TRANSLATED, describe, plain_number, retold
+from contraflow.errors import TRANSLATED, describe, hide_frames, plain_number, retold
 from contraflow.operation.context import apply, call_near, mixed, other_devices, state
 from contraflow.operation.kinds import composite
 from contraflow.operation.samples import Array, Failure, Sample
@@ -426,7 +426,11 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
         else:
             out = apply(getitem, (self,), {"key": key})
     except tuple(TRANSLATED) as error:
-        raise retold(error, "getitem", _index_items, (self, key))  # noqa: B904 (it has its cause)
+        told = retold(error, "getitem", _index_items, (self, key))
+        if told is error:
+            hide_frames(error)
+            raise
+        raise told  # noqa: B904 (it has its cause)
     return out
 
 
@@ -478,7 +482,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         elif not _set_element(self, key, value):
             _set_items(self, key, value)
     except tuple(TRANSLATED) as error:
-        raise retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))  # noqa: B904 (it has its cause)
+        told = retold(error, "setitem", lambda: f"{_index_items()}; value", (self, key, value))
+        if told is error:
+            hide_frames(error)
+            raise
+        raise told  # noqa: B904 (it has its cause)
 
 
 def _set_element(x: Tensor, key: Any, value: Any) -> bool:
