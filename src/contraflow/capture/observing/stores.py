@@ -94,6 +94,12 @@ class Stores(Changes):
         self.put_attribute(x, name, value)
 
     def _replace_namespace(self, x: Any, values: dict[str, Any]) -> None:
+        if id(values) in self.known:  # both would be one, or the old attributes be back
+            raise self.refuse(
+                "a namespace from outside becomes the __dict__ of an object, and a replay would "
+                "only copy its attributes",
+                "Assign a copy of it: x.__dict__ = dict(...).",
+            )
         own, new = own_attributes(x), dict(values)
         for name in [name for name in own if name not in new]:
             self.put_attribute(x, name, MISSING)
