@@ -540,7 +540,7 @@ class Containers(Attributes):
                     continue
             # One that its own class does not have is code of a user's class, or an error.
             if changed is not None and _changes_itself(kind, changed):
-                if id(x) in self.known:
+                if id(x) in self.known and not _fails(plain_type(kind), changed, right):
                     self.touch(right)
                     given = self._mutate(x, changed, (right,), {})
                     if is_iterator(right):  # it is done here, which leaves nothing to do
@@ -576,6 +576,16 @@ def _kind_of_iterator(kind: type) -> str:
 
 def _changes_itself(kind: type, method: str) -> bool:
     return issubclass(kind, MUTABLE) and hasattr(plain_type(kind), method)
+
+
+def _fails(kind: type, method: str, right: Any) -> bool:
+    """Whether an operator in place is an error for a value of C's, whatever is on its left."""
+    if in_python(type(right)) or is_iterator(right):
+        return False  # its code runs once
+    try:
+        return getattr(kind, method)(kind(), right) is NotImplemented
+    except (TypeError, ValueError):
+        return True
 
 
 def _layout(array: np.ndarray) -> tuple[Any, ...]:
