@@ -40,6 +40,7 @@ from contraflow.capture.restart import (
     NumbersToFix,
     PartsSeen,
     PlacesToCarry,
+    PlacesToGuard,
 )
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.places import MISSING, NOTHING_THERE, GivenArguments, Place
@@ -94,6 +95,7 @@ class Compiled:
         # Numbers of optimizers whose values the function asks for.
         self._fixed_cells: list[weakref.ref[HostScalar]] = []
         self._carried_places: list[Place] = []  # the values there are inputs beside the arguments
+        self._guarded_places: list[Place] = []  # those that cannot be inputs
         self._changed: Counter[str] = Counter()  # how often guards found another number or tensor
         self._cuts = rewrite.KNOWN  # whether arguments that are parts are memory of their own
         self._lock = threads.recursive_lock()
@@ -248,13 +250,19 @@ class Compiled:
                 )  # fmt: skip
                 return record_call(self, call, attempt), key, call
             except PlacesToCarry as found:
-                known = {identity(place, call.given) for place in self._carried_places}
+                placed = *self._carried_places, *self._guarded_places
+                known = {identity(place, call.given) for place in placed}
                 new = [p for p in found.places if identity(p, call.given) not in known]
                 learned += 1
                 if learned > thresholds.learned_recordings:
                     raise self._refusal(new) from None
                 self._carried_places += new
                 settled = not new
+                call = self._call_of(call.given)
+                key = self._key(call, state())
+            except PlacesToGuard as found:
+                self._guarded_places += found.places
+                self._carried_places = [p for p in self._carried_places if p not in found.places]
                 call = self._call_of(call.given)
                 key = self._key(call, state())
             except CachesFilled:
@@ -322,7 +330,7 @@ class Compiled:
         changed = [program.guards.changed_value(given) for program in self._last_programs]
         places = {identity(place, given): place for place in changed if place is not None}
         self._changed.update(map(str, places.values()))
-        for known in self._carried_places:
+        for known in (*self._carried_places, *self._guarded_places):
             places.pop(identity(known, given), None)
         new = [
             place
@@ -383,6 +391,7 @@ class Compiled:
             self.unobserved.clear()
             self._fixed.clear()
             self._carried_places.clear()
+            self._guarded_places.clear()
             self._changed.clear()
 
     @property

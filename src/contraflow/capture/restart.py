@@ -28,6 +28,14 @@ class PlacesToCarry(Exception):
         self.places = places
 
 
+class PlacesToGuard(BaseException):
+    """C has found containers that are inputs, not what stands for them. Not for users to catch."""
+
+    def __init__(self, places: list[Place]) -> None:
+        super().__init__(places)
+        self.places = places
+
+
 class CachesFilled(Exception):
     """An `lru_cache` lacked a result, and has it now: the next recording finds it there."""
 

@@ -17,7 +17,7 @@ from contraflow.capture.observing.observe import hide_observer, observing
 from contraflow.capture.observing.observer import Observer
 from contraflow.capture.observing.settings import unchanged_settings
 from contraflow.capture.replay import CapturedProgram
-from contraflow.capture.restart import Attempt, CellsToFix, NumbersToFix
+from contraflow.capture.restart import Attempt, CellsToFix, NumbersToFix, PlacesToGuard
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.state.trees import ARRAY, flatten, holds_shared, markers, rebuild
 from contraflow.contexts.record import Recorder
@@ -87,6 +87,8 @@ def _record_and_load(
             del result
             if recorder.symbols.needed or recorder.cells_needed:  # somebody has caught it
                 raise ValueNeeded
+            if observer.found_by_c:
+                raise PlacesToGuard(observer.found_by_c)
             if observer.refused is not None:
                 raise observer.refused
     except BaseException as error:

@@ -509,16 +509,18 @@ class Containers(Attributes):
         place, own = self.place_of(x), own_attributes(x, None)
         if place is None:
             return []
+        values = []
         for base in kind.__mro__:
             for name, raw in list(base.__dict__.items()):
                 if type(raw) is types.MemberDescriptorType and hasattr(x, name):
                     self._field(x, name, place)
-        if own is None:
-            return []
-        if not (is_passed(place) and set(own) <= set(described_fields(x))):
-            self._see_namespace(own, place)
-            self.touch(own)
-        return [(value, ALL if levels == ALL else levels - 1) for value in own.values()]
+                    values.append(getattr(x, name))
+        if own is not None:
+            if not (is_passed(place) and set(own) <= set(described_fields(x))):
+                self._see_namespace(own, place)
+                self.touch(own)
+            values += own.values()
+        return [(value, ALL if levels == ALL else levels - 1) for value in values]
 
     def operate(self, left: Any, right: Any, op: int) -> None:
         """An operator is about to be applied; C looks at all of a container."""
@@ -538,7 +540,7 @@ class Containers(Attributes):
                     continue
             # One that its own class does not have is code of a user's class, or an error.
             if changed is not None and _changes_itself(kind, changed):
-                if id(x) in self.known:
+                if id(x) in self.known and not _fails(plain_type(kind), changed, right):
                     self.touch(right)
                     given = self._mutate(x, changed, (right,), {})
                     if is_iterator(right):  # it is done here, which leaves nothing to do
@@ -550,6 +552,9 @@ class Containers(Attributes):
         """Whether two are one was asked for."""
         if left is None or right is None or left is right:
             return
+        given = {type(left), type(right)}
+        if Symbol in given and given <= {Symbol, int, float}:
+            self.recorder.symbols.need((left, right))  # equal numbers may be one object
         a, b = self.place_of(left), self.place_of(right)
         kinds = (list, dict, types.MethodType)
         if a is not None and b is not None and type(left) in kinds and type(right) in kinds:
@@ -571,6 +576,16 @@ def _kind_of_iterator(kind: type) -> str:
 
 def _changes_itself(kind: type, method: str) -> bool:
     return issubclass(kind, MUTABLE) and hasattr(plain_type(kind), method)
+
+
+def _fails(kind: type, method: str, right: Any) -> bool:
+    """Whether an operator in place is an error for a value of C's, whatever is on its left."""
+    if in_python(type(right)) or is_iterator(right):
+        return False  # its code runs once
+    try:
+        return getattr(kind, method)(kind(), right) is NotImplemented
+    except (TypeError, ValueError):
+        return True
 
 
 def _layout(array: np.ndarray) -> tuple[Any, ...]:

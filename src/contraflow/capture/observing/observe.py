@@ -132,12 +132,12 @@ def _store_global(value: Any, name: str) -> None:
 
 def _delete_global(name: str) -> None:
     observer, namespace = listening.get(get_ident()), sys._getframe(1).f_globals
-    if name not in namespace:
-        raise NameError(f"name {name!r} is not defined", name=name)
-    if observer is None:
+    if observer is not None:
+        observer.delete_global(namespace, name)
+    elif name in namespace:
         del namespace[name]
     else:
-        observer.store_global(namespace, name, MISSING)
+        raise NameError(f"name {name!r} is not defined", name=name)
 
 
 def _store_cell(value: Any, cell: types.CellType) -> None:

@@ -494,10 +494,10 @@ class Observer(Carrying):
     def _plain_setattr(self, x: Any, name: str, value: Any) -> None:
         if is_component(type(x)):
             self._store_in_component(x, name, value)
+        elif value is MISSING:
+            self.plain_delete(x, name) if id(x) in self.known else object.__delattr__(x, name)
         elif id(x) in self.known:
             self.put_attribute(x, name, value)
-        elif value is MISSING:
-            object.__delattr__(x, name)
         else:
             object.__setattr__(x, name, value)
 

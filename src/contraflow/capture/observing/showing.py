@@ -182,9 +182,10 @@ class Showing(Sight):
                 if type(x) is types.FunctionType and not _is_implicit(name, theirs):
                     continue  # shown where it is named
                 if type(x) is types.FunctionType and is_dunder(name) and name != "__call__":
-                    self._show_quietly(x)
-                    found = self._unnamed.setdefault(id(rewrite.original(x.__code__)), [])
-                    found.append((kind, name))
+                    for f in _functions_of_users_in(x):
+                        self._show_quietly(f)
+                        found = self._unnamed.setdefault(id(rewrite.original(f.__code__)), [])
+                        found.append((kind, name))
                 elif hasattr(type(x), "__get__") and not isinstance(x, type):
                     self.show(x)
                     called = name == "__call__" or not is_dunder(name)  # by the library
@@ -261,6 +262,21 @@ class Showing(Sight):
 def _may_call_any(kind: type) -> bool:
     """Whether a class of a library may call methods of those made of it by any name."""
     return in_python(kind) and kind.__module__ not in _MARKING and not is_ours(kind)
+
+
+def _functions_of_users_in(f: types.FunctionType) -> list[types.FunctionType]:
+    """A function of the user's, or those that functions of the library's are closed around: the
+    `__repr__` of a dataclass is called by one."""
+    pending, seen = [f], {}
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        if is_library_code(each.__code__, each.__globals__):
+            contents = [cell.cell_contents for cell in each.__closure__ or () if is_filled(cell)]
+            pending += [x for x in contents if type(x) is _FUNCTION]
+    return [x for x in seen.values() if not is_library_code(x.__code__, x.__globals__)]
 
 
 def _implementations(dispatcher: Any) -> tuple[int, ...]:

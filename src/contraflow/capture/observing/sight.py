@@ -44,6 +44,7 @@ from contraflow.capture.observing.objects import (
     lives_on,
 )
 from contraflow.capture.observing.unheard import Unheard
+from contraflow.capture.restart import PlacesToGuard
 from contraflow.capture.rewriting import rewrite
 from contraflow.capture.rewriting.bytecode import globals_of, imports_of
 from contraflow.capture.rewriting.library import (
@@ -57,6 +58,7 @@ from contraflow.capture.state.places import (
     Argument,
     Cell,
     Constant,
+    Described,
     DictKey,
     Field,
     GivenArguments,
@@ -106,6 +108,7 @@ class Sight(ObserverChain):
         self.carried_read: set[int] = set()  # ids of their places
         self.described: dict[int, tuple[Any, Any]] = {}  # itself, and what stands for it
         self.stand_ins: dict[int, tuple[Any, Any]] = {}  # the same of containers in arguments
+        self.found_by_c: list[Place] = []  # of containers that something stands for
         self.known: dict[int, tuple[Any, Place | None]] = {}  # what was there before, and where
         self.reads: dict[SlotKey, Read] = {}
         # Read before anything was stored there: where it is, and what was there.
@@ -219,6 +222,8 @@ class Sight(ObserverChain):
                 "Pass another one.",
             )
         known = self.known.get(id(x))
+        if known is not None and id(x) in self.described:
+            self._not_found_by_c(x)
         theirs = kind is types.FunctionType and not is_library_code(x.__code__, x.__globals__)
         if known is not None:
             compared = kind in (list, dict, types.MethodType)  # by `is`, with no other guard on it
@@ -236,6 +241,15 @@ class Sight(ObserverChain):
         elif kind in BOUND:
             self._see_method(x)
         self.show(x)
+
+    def _not_found_by_c(self, x: Any) -> None:
+        """Start again without what stands for a container, if another object does: C has found it,
+        and may have given it to the function."""
+        place = self.known[id(x)][1]
+        assert isinstance(place, Described)
+        if self.described[id(x)][1] is not x:
+            self.found_by_c.append(place.place)
+            raise PlacesToGuard(self.found_by_c)
 
     def made(self, x: Any) -> None:
         """The function itself has made a function or a class."""
@@ -450,7 +464,11 @@ class Sight(ObserverChain):
     def place_of(self, x: Any) -> Place | None:
         """The place of an object that existed before the call; None for a new one."""
         found = self.known.get(id(x))
-        return None if found is None else found[1]
+        if found is None:
+            return None
+        if id(x) in self.described:
+            self._not_found_by_c(x)
+        return found[1]
 
     def begin_backward(self) -> dict[SlotKey, Read]:
         """Note from now on what backward reads; what the function itself has read is given."""

@@ -17,6 +17,7 @@ from contraflow.capture.observing.objects import (
     VIEWS,
     is_alias,
     is_component,
+    is_filled,
     is_iterator,
     is_passed,
 )
@@ -44,7 +45,7 @@ from contraflow.capture.state.writes import (
 )
 from contraflow.errors import CaptureError
 from contraflow.tensors.tensor import Tensor
-from contraflow.tensors.tree import plain_type
+from contraflow.tensors.tree import length_of, plain_type
 
 # Methods that change a container alike, whatever is in it.
 _BLIND = names("append add extend update clear appendleft extendleft __setitem__ __ior__ __iadd__")
@@ -53,6 +54,8 @@ _ITEMWISE = names(
     "extend extendleft update difference_update intersection_update symmetric_difference_update "
     "__iadd__ __ior__"
 )
+# Descriptors of attributes that C keeps.
+_SLOTS = types.MemberDescriptorType, types.GetSetDescriptorType
 
 
 class Stores(Changes):
@@ -84,13 +87,19 @@ class Stores(Changes):
             self._replace_namespace(x, value)
             return
         data = raw is not MISSING and hasattr(type(raw), "__set__")
-        of_c = types.MemberDescriptorType, types.GetSetDescriptorType
-        if data and type(raw) not in of_c:
+        if data and type(raw) not in _SLOTS:
+            self.show(raw)
             setattr(x, name, value)  # by code that is observed
             return
         self.put_attribute(x, name, value)
 
     def _replace_namespace(self, x: Any, values: dict[str, Any]) -> None:
+        if id(values) in self.known:  # both would be one, or the old attributes be back
+            raise self.refuse(
+                "a namespace from outside becomes the __dict__ of an object, and a replay would "
+                "only copy its attributes",
+                "Assign a copy of it: x.__dict__ = dict(...).",
+            )
         own, new = own_attributes(x), dict(values)
         for name in [name for name in own if name not in new]:
             self.put_attribute(x, name, MISSING)
@@ -187,17 +196,49 @@ class Stores(Changes):
             if is_alias(remover, "__delattr__"):
                 self.call(remover, (x, name), {})
                 return
-            getattr(x, name)  # the error
-            own, place = own_attributes(x), self.place_of(x)
-            if name in own and place is not None and (id(own), name) not in self.stored:
-                there = Member(Namespace(place), name, own)  # it may not be in the next call
-                self._add(("member", id(own), name), there)
             if type(remover) is types.FunctionType:
-                delattr(x, name)
+                self.show_class(type(x))
+                delattr(x, name)  # by code that is observed
             else:
-                self.put_attribute(x, name, MISSING)
+                self.plain_delete(x, name)
         else:
             delattr(x, name)
+
+    def plain_delete(self, x: Any, name: str) -> None:
+        """Take an attribute away, as `object` does."""
+        raw, a_class = lookup(type(x), name), issubclass(type(x), type)
+        delete: Any = (type if a_class else object).__delattr__
+        if hasattr(type(raw), "__delete__") and type(raw) not in _SLOTS:
+            self.show(raw)
+            delete(x, name)  # by code that is observed
+            return
+        self._note_whether_there(x, name, raw)
+        if a_class:
+            there = name in x.__dict__
+        else:
+            there = hasattr(x, name) if type(raw) in _SLOTS else name in own_attributes(x)
+        if there:
+            self.put_attribute(x, name, MISSING)
+        else:
+            delete(x, name)  # the error
+
+    def _note_whether_there(self, x: Any, name: str, raw: Any) -> None:
+        """An attribute is about to be taken away, which another call may lack, or have."""
+        self.see(x)
+        place = self.place_of(x)
+        if place is None or is_passed(place):
+            return
+        if type(raw) in _SLOTS:
+            if (id(x), name, "field") not in self.stored:
+                self._ask(x, place, functools.partial(_has, name))
+        elif issubclass(type(x), type):
+            if id(x) not in self._made and (id(x), name, "class") not in self.stored:
+                there = Member(Field(place, "__dict__"), name, x.__dict__)
+                self._add(("member", id(x), name), there)
+        else:
+            own = own_attributes(x)
+            if (id(own), name) not in self.stored:
+                self._add(("member", id(own), name), Member(Namespace(place), name, own))
 
     def store_item(self, container: Any, key: Any, value: Any) -> None:
         """Set an item."""
@@ -251,11 +292,30 @@ class Stores(Changes):
             container[key] = value  # the error
         elif type(key) is slice or value is MISSING or not issubclass(kind, (list, deque)):
             method = "__delitem__" if value is MISSING else "__setitem__"
+            count = len(self.writes)
+            if type(key) is slice and key.step is not None:  # it must be given as many items
+                if id(container) in self._mutated:
+                    self.plain_length(container)
+                else:
+                    self._ask(container, place, functools.partial(_places_in, key))
             args = self._mutate(container, method, (key,) if value is MISSING else (key, value), {})
-            getattr(plain_type(kind), method)(container, *args)
+            try:
+                getattr(plain_type(kind), method)(container, *args)
+            except Exception:
+                if not is_iterator(value):  # which has given some items by then
+                    del self.writes[count:]  # the user may catch it
+                raise
         else:
             own: Any = plain_type(kind)
-            before, key = own.__getitem__(container, key), self.position(container, key)
+            try:
+                before = own.__getitem__(container, key)
+            except IndexError:
+                self.plain_length(container)
+                raise
+            key = self.position(container, key)
+            slot = (id(container), key)
+            if not (slot in self.slots or slot in self.stored or id(container) in self._mutated):
+                self._ask(container, place, functools.partial(_reaches, key))
             self._change(
                 container, (id(container), key), Item(place, key, kind), before, value,
                 functools.partial(own.__setitem__, container, key),
@@ -376,9 +436,33 @@ class Stores(Changes):
             before = cell.cell_contents
         except ValueError:
             before = MISSING
+        if value is MISSING and (id(cell),) not in self.stored:
+            self._ask(cell, place, is_filled)  # it may be empty in another call
         self._change(cell, (id(cell),), place, before, value, put, remove)
 
     def store_global(self, namespace: dict[str, Any], name: str, value: Any) -> None:
-        """Set a global variable, or take it away."""
+        """Set a global variable."""
         self.see_globals(namespace)
         self._put_in_dict(namespace, name, value, Global(namespace, name))
+
+    def delete_global(self, namespace: dict[str, Any], name: str) -> None:
+        """Take a global variable away."""
+        self.see_globals(namespace)
+        if (id(namespace), name) not in self.stored:
+            there = Member(Constant(namespace, "globals()"), name, namespace)
+            self._add(("member", id(namespace), name), there)
+        if name not in namespace:
+            raise NameError(f"name {name!r} is not defined", name=name)
+        self._put_in_dict(namespace, name, MISSING, Global(namespace, name))
+
+
+def _reaches(index: int, container: Any) -> bool:
+    return length_of(container) > index
+
+
+def _places_in(part: slice, container: Any) -> int:
+    return len(range(*part.indices(length_of(container))))
+
+
+def _has(name: str, x: Any) -> bool:
+    return hasattr(x, name)
