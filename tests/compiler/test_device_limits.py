@@ -39,6 +39,19 @@ CENTRED = """tape t
 """
 
 
+# The rows are read at the same point by amax, and anywhere by gather: as two operands.
+GATHERED = """tape t
+  input %0 : float32[1, 4, 6]  arg
+  input %1 : int64[1, 4, 6]  arg
+  %2 = amax(%0, dim=(2,), keepdim=True) : float32[1, 4, 1]
+  %3 = gather(%0, %1, dim=2) : float32[1, 4, 6]
+  %4 = mul(%2, %3) : float32[1, 4, 6]
+  %5 = mul(%4, %4) : float32[1, 4, 6]
+  %6 = mul(%4, 3.0) : float32[1, 4, 6]
+  return %2, %3, %4, %5, %6
+"""
+
+
 def planned(text: str, limits: Limits) -> tuple[Tape, Plan, Sequence[Any]]:
     tape = optimize(Tape.parse(text).verify())
     plan, words = make_plan(tape, fuse(tape, set(), limits), set(), limits)
@@ -112,6 +125,18 @@ def test_many_tensors_are_joined_within_the_bindings(count: int) -> None:
     arrays = [np.full((i + 1, 5), i, np.float32) for i in range(count)]
     found = run(plan, words, arrays)[len(arrays)]
     np.testing.assert_array_equal(found.reshape(rows, 5), np.concatenate(arrays))
+
+
+def test_values_that_are_read_in_two_ways_are_counted_twice() -> None:
+    tape, plan, words = planned(GATHERED, wgsl.LIMITS)
+    assert all(wgsl.render(step.call.kernel) for step in kernel_steps(plan))
+    x = np.random.default_rng(5).standard_normal((1, 4, 6)).astype(np.float32)
+    indices = np.random.default_rng(6).integers(0, 6, (1, 4, 6))
+    wanted = run_tape(tape, dict(zip(tape.inputs, (x, indices))))
+    found = run(plan, words, [x, indices])
+    results = [m for slot, m in zip(plan.slots, found) if slot.kind == "output"]
+    for result, v in zip(results, tape.outputs, strict=True):
+        np.testing.assert_allclose(result, wanted[v].reshape(-1), rtol=1e-6)
 
 
 def test_many_folds_are_several_kernels() -> None:

@@ -475,8 +475,8 @@ class _Fuser:
         visits = [*group.visits, visit]
         lines = {each.number for each in visits}
         made = {*group.made, *visit.line.outs}
-        loads = {(v, view, each.shape) for each in visits for v, view in each.reads}
-        count = sum(v not in made for v, _, _ in loads)
+        loads = {(v, view, each.shape, _places(each)) for each in visits for v, view in each.reads}
+        count = sum(v not in made for v, *_ in loads)
         count += sum(not reading.get(v, lines) <= lines for v in made)
         count += group.may_fail or visit.may_fail  # memory for the record of a failure
         inner = group.inner | (visit.reduced or frozenset())
@@ -511,6 +511,12 @@ class _Fuser:
                 return None
             self._join(merged, visit)
         return merged
+
+
+def _places(visit: Visit) -> Any:
+    """A mark of where a line reads: lines that index read a value by operands of their own."""
+    line = visit.line
+    return (line.op.name, tuple(line.params.items())) if line.op.kind.indexes else None
 
 
 # --- rules: what may become part of a group ------------------------------------------------------
