@@ -251,6 +251,45 @@ def test_a_counter_that_begins_anew():
     assert optimizer.state_dict()["state"][1]["step"] == 0
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_counters_are_numbers_to_those_who_read_them(compiled):
+    p = parameter(3)
+    optimizer = Adam([p], lr=0.1)
+    seen = []
+
+    def train():
+        p.grad = cf.ones(3)
+        optimizer.step()
+
+    step = cf.compile(train) if compiled else train
+    for _ in range(3):
+        step()
+        counter = optimizer.state[p]["step"]
+        seen.append([
+            counter.item(), float(counter), int(counter), counter == 3, counter > 1, bool(counter),
+            counter + 1, 1 - counter, 2**counter, 0.5 * counter, 7 // counter,
+        ])  # fmt: skip
+    assert seen == [
+        [n, n, n, n == 3, n > 1, True, n + 1, 1 - n, 2**n, 0.5 * n, 7 // n] for n in (1, 2, 3)
+    ]
+    assert {counter: "found"}[counter] == "found"
+    assert counter != copy.deepcopy(counter), "places are told apart"
+
+
+def test_a_compiled_function_computes_with_a_counter():
+    p = parameter(3)
+    optimizer = Adam([p], lr=0.1)
+
+    @cf.compile
+    def warm():
+        p.grad = cf.ones(3)
+        optimizer.step()
+        return p.detach() * 0 + 0.5 * optimizer.state[p]["step"]
+
+    assert [warm().tolist() for _ in range(3)] == [[0.5 * n] * 3 for n in (1, 2, 3)]
+    assert warm.captures == 1
+
+
 def test_momentum_that_is_none_begins_with_the_next_gradient():
     p = parameter(3)
     optimizer = SGD([p], lr=1.0, momentum=0.9, dampening=0.5)

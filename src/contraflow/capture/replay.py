@@ -224,7 +224,7 @@ class CapturedProgram:
             return None
         if self.cells:
             cells: list[Any] = [ref() for ref in self.cells]
-            if not all(cells):
+            if any(cell is None for cell in cells):
                 return None
             scalars = [cell.value for cell in cells]
         numbers = self._numbers_of(call)
