@@ -7,6 +7,7 @@ nothing in most of them; a recorder overrides those that a recording depends on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -33,6 +34,10 @@ class BottomContext(OpContext):
 
     def stand_in(self, copy: Tensor, whole: Tensor, symbols: tuple[Any, ...], key: Any) -> None:
         """Eager mode has views."""
+
+    def putting_back(self, whole: Tensor, key: Any, value: Any) -> AbstractContextManager[Any]:
+        """Nothing is put back where there are views."""
+        return nullcontext()
 
     def copied(self, tensor: Tensor) -> Storage:
         """The memory itself is copied."""

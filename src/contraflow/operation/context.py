@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from io import IOBase
@@ -97,7 +97,7 @@ class Context:
 
     def putting_back(self, whole: Any, key: Any, value: Any) -> AbstractContextManager[Any]:
         """Where a value is written to a part of a tensor, as the end of `whole[key] += x` is."""
-        return nullcontext()
+        return self.below.putting_back(whole, key, value)
 
     def detached(self, tensor: Any, origin: Any) -> Any:
         """A tensor that was taken out of the graph here, as it is for those outside as well."""
