@@ -131,6 +131,13 @@ def test_declared_modules_take_what_their_class_says():
     assert layer(cf.tensor([0.0, 1.0])).tolist() == [7.0, 1.0]
 
 
+def test_the_padding_of_a_convolution_is_checked_when_it_is_made():
+    with pytest.raises(ValueError, match="Conv2d: padding is 'smae'; it must be numbers, 'same' o"):
+        nn.Conv2d(3, 4, 3, padding="smae")
+    with pytest.raises(ValueError, match="Conv1d: padding='same' needs stride 1, not"):
+        nn.Conv1d(3, 4, 3, stride=2, padding="same")
+
+
 def test_padding_layers():
     x = cf.tensor([[[1.0, 2.0, 3.0]]])
     assert nn.ConstantPad1d((1, 0), 9.0)(x).tolist() == [[[9.0, 1.0, 2.0, 3.0]]]

@@ -55,6 +55,16 @@ def x() -> Tensor:
             "matmul: cannot multiply float32[2, 3] by float32[2, 3]: inner sizes 3 and 2 differ.",
         ),
         (
+            lambda x: x @ cf.ones(5),
+            ValueError,
+            "matmul: cannot multiply float32[2, 3] by float32[5]: inner sizes 3 and 5 differ.",
+        ),
+        (
+            lambda x: cf.ones(5) @ x,
+            ValueError,
+            "matmul: cannot multiply float32[5] by float32[2, 3]: inner sizes 5 and 2 differ.",
+        ),
+        (
             lambda x: x + cf.ones(4),
             ValueError,
             "add: shapes [2, 3] and [4] do not broadcast: sizes 3 and 4 differ at dim -1.",

@@ -13,6 +13,7 @@ from contraflow.nn import init
 from contraflow.nn.module import Module
 from contraflow.nn.parameter import Parameter
 from contraflow.ops.creation.create import zeros
+from contraflow.ops.nn.conv import given_pads
 from contraflow.ops.nn.window import numbers
 from contraflow.shapes import Lengths
 from contraflow.tensors.tensor import Tensor
@@ -49,6 +50,7 @@ class _Convolution(Module):
         self.padding: Any = padding
         if not isinstance(padding, str):
             self.padding = numbers(name, "padding", padding, n)
+        given_pads(name, padding, self.kernel_size, self.stride, self.dilation)  # it refuses others
         self.weight = Parameter(zeros((*shape, *self.kernel_size), device=device, dtype=dtype))
         self.bias = Parameter(zeros(channels[1], device=device, dtype=dtype)) if bias else None
         self.reset_parameters()

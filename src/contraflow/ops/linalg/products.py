@@ -41,13 +41,22 @@ def _of_numbers(name: str) -> Any:
     return rule
 
 
+def _inner_size(b: Any) -> int:
+    """The size of the dim of a right operand that the product sums over."""
+    size: int = b.shape[-2] if len(b.shape) > 1 else b.shape[-1]
+    return size
+
+
+def _unfit(a: str, inner: int, b: str, other: int) -> MismatchError:
+    return MismatchError(
+        f"matmul: cannot multiply {a} by {b}: inner sizes {inner} and {other} differ."
+    )
+
+
 def _matmul_labels(a: Any, b: Any) -> tuple[str, str, str]:
     """Batch dims get letters, those of size one that broadcast get `_`."""
     if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
-        raise MismatchError(
-            f"matmul: cannot multiply {a} by {b}: inner sizes {a.shape[-1]} and "
-            f"{b.shape[-2] if len(b.shape) > 1 else b.shape[-1]} differ."
-        )
+        raise _unfit(str(a), a.shape[-1], str(b), _inner_size(b))
     batch = broadcast_shapes("matmul", (a.shape[:-2], b.shape[:-2]))
     letters = _BATCH[: len(batch)]
 
@@ -98,6 +107,8 @@ def _matmul(a: Tensor, b: Tensor) -> Tensor:
         return out
     if a.ndim == 0 or b.ndim == 0:
         raise MismatchError("matmul: both tensors need at least one dim.")
+    if a.shape[-1] != _inner_size(b):
+        raise _unfit(describe(a), a.shape[-1], describe(b), _inner_size(b))
     left = reshape(a, (1, a.shape[0])) if a.ndim == 1 else a
     right = reshape(b, (b.shape[0], 1)) if b.ndim == 1 else b
     out = apply(matmul, (left, right))

@@ -76,7 +76,8 @@ def _grouped(op: str, x: Tensor, weight: Tensor, groups: int, per_group: int) ->
         )
 
 
-def _pads(op: str, padding: Any, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:
+def given_pads(op: str, padding: Any, kernel: Shape, stride: Shape, dilation: Shape) -> Pads:
+    """How much is added before and after each dim."""
     if padding == "same":
         if any(st != 1 for st in stride):
             raise ValueError(f"{op}: padding='same' needs stride 1, not {list(stride)}.")
@@ -225,7 +226,7 @@ def _convolve(
     stride, dilation = numbers(op, "stride", stride, n, 1), numbers(op, "dilation", dilation, n, 1)
     _, per_group, *kernel = weight.shape
     _grouped(op, x, weight, groups, per_group)
-    pads = _pads(op, padding, tuple(kernel), stride, dilation)
+    pads = given_pads(op, padding, tuple(kernel), stride, dilation)
     sizes = tuple(m + before + after for m, (before, after) in zip(x.shape[2:], pads))
     check_fit(op, x, sizes, tuple(kernel), dilation)
     _check_bias(op, bias, weight.shape[0])
@@ -240,7 +241,8 @@ def _np_convolve(
         return _np_convolve(n, x[None], weight, bias, stride, padding, dilation, groups)[0]
     stride, dilation = numbers("", "", stride, n), numbers("", "", dilation, n)
     kernel = weight.shape[2:]
-    patches = np_windows(x, kernel, stride, dilation, _pads("", padding, kernel, stride, dilation))
+    pads = given_pads("", padding, kernel, stride, dilation)
+    patches = np_windows(x, kernel, stride, dilation, pads)
     parts = [
         np.tensordot(
             np.moveaxis(patch, 1, -n - 1), share, (range(-n - 1, 0), range(-n - 1, 0))
