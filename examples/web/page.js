@@ -52,7 +52,8 @@ async function main() {
     if (losses.length) {
       at("count").textContent = losses.length + 1; // Python has done the first
       at("loss").textContent = losses.at(-1).toFixed(4);
-      at("speed").textContent = (((losses.length - shownSteps) * 1000) / (now - shownAt)).toFixed(0);
+      const speed = ((losses.length - shownSteps) * 1000) / (now - shownAt);
+      at("speed").textContent = speed.toFixed(speed < 10 ? 1 : 0);
     }
     drawPicture(data, Math.sqrt(shape[0]), points, arms);
     drawCurve();

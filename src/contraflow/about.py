@@ -11,7 +11,7 @@ from contraflow.devices import lookup
 from contraflow.errors import DeviceError
 
 _REQUIRED = ("numpy", "ml_dtypes", "llvmlite")
-_PACKAGES = {"webgpu": "wgpu", "cuda": "cuda-core"}
+_PACKAGES = {"webgpu": "wgpu", "cuda": "cuda-bindings"}
 
 
 def show_config() -> str:
