@@ -132,7 +132,7 @@ _LATER_FROM = {
         "get_device gradient is_complex is_conj "
         "is_floating_point is_inference is_neg is_nonzero is_same_size is_signed is_storage "
         "is_tensor isreal norm_except_dim nuclear_norm numel pinverse real "
-        "resolve_conj resolve_neg result_type triangular_solve typename unravel_index"
+        "resolve_conj resolve_neg result_type svd triangular_solve typename unravel_index"
     ),
     "serialize": "load save",
     "settings": (

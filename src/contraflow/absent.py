@@ -139,8 +139,8 @@ ABSENT = (
     ),
     AbsentNames(
         "PyTorch has removed or deprecated it.",
-        "Use contraflow.linalg (qr, svd, eigh, lstsq, solve, solve_triangular).",
-        "symeig Tensor.symeig Tensor.solve Tensor.lstsq Tensor.qr Tensor.svd "
+        "Use contraflow.linalg (qr, eigh, lstsq, solve, solve_triangular).",
+        "symeig Tensor.symeig Tensor.solve Tensor.lstsq Tensor.qr "
         "Tensor.triangular_solve geqrf Tensor.geqrf *orgqr *ormqr Tensor.eig",
     ),
     AbsentNames(

@@ -28,7 +28,7 @@ _OF_TENSORS = (
     "nonzero_static orgqr ormqr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
     "q_scale q_zero_point qr qscheme reinforce resize resize_as resize_as_sparse_ row_indices "
     "slice_inverse smm solve sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ "
-    "sspaddmm stft storage_type svd symeig to_complex to_dense to_mkldnn to_padded_tensor "
+    "sspaddmm stft storage_type symeig to_complex to_dense to_mkldnn to_padded_tensor "
     "to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr "
     "triangular_solve values volatile xpu"
 )

@@ -221,7 +221,7 @@ def test_a_dtype_is_spelt_as_pytorch_spells_it(tmp_path: Path) -> None:
     spelt = "torch.float16"
     assert first == f"{spelt} {spelt} {spelt} [{spelt}] tensor([1.], dtype={spelt})"
     assert second.startswith("matmul: ")
-    assert " float16[1, 1] by float32[2, 1]" in second
+    assert " float16[1] by float32[2]" in second
 
 
 def test_the_dtypes_are_contraflows_again_after_it() -> None:
@@ -287,7 +287,7 @@ def test_a_check_names_methods_that_tensors_lack(tmp_path: Path) -> None:
         import torch
         x = torch.eye(3)
         y = x.to_sparse() + torch.relu(x).view(3, 3).stft(2)
-        u, s, v = x.T.svd()
+        w, v = x.T.symeig()
         np.linalg.svd(x.numpy()), scipy.linalg.lu(x), np.histogram(x)
         {}.values(), "".index("a"), open(0).name, x.numpy().imag, slice(3).indices(4)
         x.qr_of_mine, x.sparse, x.histograms
@@ -307,7 +307,7 @@ def test_a_check_names_methods_that_tensors_lack(tmp_path: Path) -> None:
     assert found == {
         ("6", ".to_sparse, if of a tensor"),
         ("6", ".stft, if of a tensor"),
-        ("7", ".svd, if of a tensor"),
+        ("7", ".symeig, if of a tensor"),
         ("14", ".dense_dim, if of a tensor"),
     }
     assert any("there are no sparse tensors here. Use dense ones" in row for row in rows)

@@ -138,6 +138,25 @@ def test_factors_multiply_to_the_matrix(shape: tuple[int, ...]) -> None:
     assert cf.linalg.qr(cf.tensor(x), mode="r").R.shape == r.shape
 
 
+@pytest.mark.parametrize("shape", [(4, 3), (3, 3), (2, 2, 4)])
+@pytest.mark.parametrize("some", [True, False])
+def test_svd_outside_of_linalg_gives_right_vectors_as_columns(
+    shape: tuple[int, ...], some: bool
+) -> None:
+    x = cf.tensor(np.random.default_rng(0).normal(size=shape), dtype=cf.float64)
+    u, s, v = cf.svd(x, some=some)
+    k = min(shape[-2:])
+    assert_close(u[..., :k] @ cf.diag_embed(s) @ v[..., :k].mT, x, atol=1e-12)
+    assert u.shape[-1] == (k if some else shape[-2])
+    assert v.shape[-2:] == (shape[-1], k if some else shape[-1])
+    empty = x.svd(compute_uv=False)
+    assert_close(empty.S, s, atol=1e-12)
+    assert empty.U.shape == (*shape[:-1], shape[-2])
+    assert empty.V.shape == (*shape[:-2], shape[-1], shape[-1])
+    assert not empty.U.any()
+    assert not empty.V.any()
+
+
 def test_singular_values_need_no_distinct_ones() -> None:
     """Repeated singular values spoil only the gradient of the vectors."""
     x = cf.tensor(np.eye(3), requires_grad=True)

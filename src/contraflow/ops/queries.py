@@ -10,10 +10,11 @@ from contraflow import shapes
 from contraflow.dtypes import DType, bool_, finfo, int32, of_number, promote
 from contraflow.errors import counted, describe
 from contraflow.operation.public import public
-from contraflow.ops.creation.create import full_like, ones_like
+from contraflow.ops.creation.create import full_like, ones_like, zeros_like
 from contraflow.ops.elementwise.basic import where
 from contraflow.ops.elementwise.integers import floor
 from contraflow.ops.elementwise.mathematics import ldexp, log2
+from contraflow.ops.linalg import decompositions
 from contraflow.ops.linalg.matrices import pinv
 from contraflow.ops.linalg.norms import matrix_norm, vector_norm
 from contraflow.ops.linalg.solve import solve_triangular
@@ -311,6 +312,33 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return out
 
 
+class SingularValues(NamedTuple):
+    """The singular values S, and the singular vectors as the columns of U and V."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+@public
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """Matrices [..., m, n] as U diag(S) V'; `linalg.svd` gives V' in the place of V.
+
+    U [..., m, k] and V [..., n, k] have k = min(m, n) columns with `some`, else m and n. Without
+    `compute_uv` they are zeros, with all columns.
+
+    >>> import contraflow as cf
+    >>> x = cf.tensor([[3.0, 0.0, 0.0], [4.0, 0.0, 0.0]])
+    >>> U, S, V = cf.svd(x)
+    >>> cf.allclose(U @ cf.diag(S) @ V.T, x, atol=1e-6)
+    True
+    """
+    U, S, Vh = decompositions.svd(input, full_matrices=not (some and compute_uv))
+    if not compute_uv:
+        return SingularValues(zeros_like(U), S, zeros_like(Vh))
+    return SingularValues(U, S, Vh.mT)
+
+
 class TriangularSolution(NamedTuple):
     """The solution, and the matrix of the equation."""
 
@@ -384,7 +412,7 @@ conj_physical = _real("conj_physical", "The conjugate of a tensor: itself.")
 resolve_conj = _real("resolve_conj", "The tensor itself: elements are never conjugated late.")
 resolve_neg = _real("resolve_neg", "The tensor itself: elements are never negated late.")
 
-for _function in (conj, conj_physical, resolve_conj, resolve_neg, isreal, frexp, pinverse):
+for _function in (conj, conj_physical, resolve_conj, resolve_neg, isreal, frexp, pinverse, svd):
     method(_function)
 
 
