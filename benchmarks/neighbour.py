@@ -1,9 +1,9 @@
 """Compiled steps beside a busy process: `python -m benchmarks.neighbour [STEP ...]`.
 
 Each step is a training step of `models.py`, on one thread and on two, alone and beside one process
-that computes all the time. What runs changes after every round, and the median of the rounds is
-printed, in microseconds. The last column is the step on two threads beside that process over the
-step on one thread alone: a preempted thread holds up the other, so it can be far above 1.
+that computes all the time. What runs changes after every round, and the median of the means of
+rounds is printed, in microseconds. The last column is the step on two threads beside that process
+over the step on one thread alone: a preempted thread holds up the other, so it can be far above 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks import with_contraflow
 from benchmarks.models import STEPS
 
 ROUNDS = 9
-SECONDS = 0.2  # of one round, about
+SECONDS = 0.5  # of one round, about
 SETTLED = 0.1  # seconds in which the scheduler spreads the processes
 NAMES = ("small", "mlp")
 
@@ -53,18 +53,21 @@ def step_of(name: str, threads: int) -> Callable[[], Any]:
 
 
 def seconds(run: Callable[[], Any], threads: int) -> float:
-    """The median seconds of a call during one round."""
+    """The mean seconds of a call during one round.
+
+    A preempted call takes as long as many others, so a median would not show that there are any.
+    """
     cf.set_num_threads(threads)
     run()
-    taken, end = [], time.perf_counter() + SECONDS
-    while (start := time.perf_counter()) < end:
+    calls, start = 0, time.perf_counter()
+    while (taken := time.perf_counter() - start) < SECONDS:
         run()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
+        calls += 1
+    return taken / calls
 
 
 def measure(name: str) -> dict[tuple[int, bool], float]:
-    """The median seconds of a step by the number of threads and whether the process ran."""
+    """The seconds of a step by the number of threads and whether the process ran."""
     steps = {threads: step_of(name, threads) for threads in (1, 2)}
     found: dict[tuple[int, bool], list[float]] = {}
     for _ in range(ROUNDS):
