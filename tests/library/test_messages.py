@@ -13,6 +13,7 @@ import pytest
 
 import contraflow as cf
 from contraflow import nn
+from contraflow.operation.context import other_devices
 
 
 def notes(model: nn.Module, *args: cf.Tensor) -> list[str]:
@@ -127,7 +128,12 @@ def test_a_traceback_has_the_users_frames_alone() -> None:
         lambda x: cf.nn.functional.cross_entropy(x, cf.tensor([7, 0])),
     ],
 )
-def test_the_traceback_of_an_op_has_the_users_frames_alone(wrong: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("beside", ["the cpu alone", "another device"])
+def test_the_traceback_of_an_op_has_the_users_frames_alone(
+    wrong: Callable[..., Any], beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if beside == "another device":
+        monkeypatch.setitem(other_devices, "another", None)
     with pytest.raises((ValueError, TypeError, IndexError)) as caught:
         wrong(cf.ones(2, 3))
     frames = traceback.extract_tb(caught.value.__traceback__)

@@ -261,6 +261,9 @@ class Compiled:
                 call = self._call_of(call.given)
                 key = self._key(call, state())
             except PlacesToGuard as found:
+                known = {identity(place, call.given) for place in self._guarded_places}
+                if all(identity(place, call.given) in known for place in found.places):
+                    raise self._refusal(found.places) from None
                 self._guarded_places += found.places
                 self._carried_places = [p for p in self._carried_places if p not in found.places]
                 call = self._call_of(call.given)

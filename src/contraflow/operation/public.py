@@ -71,10 +71,14 @@ def creation(function: F) -> F:
                     hide(error)
                     raise
                 raise told  # noqa: B904 (it has its cause)
-        if not kwargs or kwargs.keys().isdisjoint(memory):
-            return inner(*args, **kwargs)
-        given = {name: value for name, value in kwargs.items() if name not in memory}
-        return finish(function.__name__, kwargs.get("out"), inner(*args, **given))
+        try:
+            if not kwargs or kwargs.keys().isdisjoint(memory):
+                return inner(*args, **kwargs)
+            given = {name: value for name, value in kwargs.items() if name not in memory}
+            return finish(function.__name__, kwargs.get("out"), inner(*args, **given))
+        except Exception as error:
+            hide(error)
+            raise
 
     takes = partial(_takes, function)
     translated, tell, others = tuple(TRANSLATED), retold, other_devices

@@ -118,7 +118,9 @@ class Tensor(TensorElements):
         op: str, data: Any, dtype: DType | None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """A tensor with a copy of numbers, nested sequences, NumPy arrays or tensors."""
-        name, dtype = str(devices.find(op, device)), dtypes.of_python(dtype)
+        name = str(devices.find(op, device))
+        if isinstance(dtype, type):
+            dtype = dtypes.of_python(dtype)
         if not state().context.hits and isinstance(data, (Tensor, list, tuple)):
             found: set[DType] = set()
             if convert.holds_tensors(op, data, found):  # whose values are not known while recording

@@ -64,7 +64,8 @@ def check_options(op: str, dtype: Any, device: Device | str | None, requires_gra
         devices.find(op, device)
     if dtype is None:
         dtype = dtypes.get_default_dtype()
-    dtype = dtypes.of_python(dtype)
+    if not isinstance(dtype, DType):
+        dtype = dtypes.of_python(dtype)
     if not isinstance(dtype, DType):
         raise TypeError(
             f"{op}: dtype {dtype!r} is not a dtype. Use one such as contraflow.float32."
