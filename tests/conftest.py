@@ -25,7 +25,7 @@ if "CONTRAFLOW_CACHE_DIR" not in os.environ:
     _cache = tempfile.TemporaryDirectory(prefix="contraflow-tests-", ignore_cleanup_errors=True)
     os.environ["CONTRAFLOW_CACHE_DIR"] = _cache.name
 
-from contraflow import config  # noqa: E402
+from contraflow import as_torch, config  # noqa: E402
 from contraflow.compiler.tape import Tape  # noqa: E402
 from contraflow.runtime import executable  # noqa: E402 (with its cache set)
 
@@ -36,6 +36,10 @@ def _verifying(optimize: Callable[[Tape], Tape]) -> Callable[[Tape], Tape]:
 
 
 executable.optimize = _verifying(executable.optimize)
+
+# It refuses to be imported where PyTorch is, which tests marked `peers` import when they are
+# collected. In this process PyTorch is PyTorch.
+as_torch.uninstall()
 
 
 @pytest.fixture(params=["interpret", "native"])

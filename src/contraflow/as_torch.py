@@ -348,8 +348,9 @@ def uninstall() -> None:
     shapes.behave_as_pytorchs(False)
     ours = (TorchFinder, AbsentFinder)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, ours)]
-    for name in [name for name in sys.modules if name == "torch" or name.startswith("torch.")]:
-        del sys.modules[name]
+    if isinstance(sys.modules.get("torch"), TorchModule):  # PyTorch cannot be imported twice
+        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+            del sys.modules[name]
     for name, module in list(sys.modules.items()):
         if isinstance(module, RefusedFunction):
             del sys.modules[name]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -324,6 +325,14 @@ def test_pytorch_that_is_there_already_is_not_replaced(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", sys)
     with pytest.raises(ImportError, match="as_torch: PyTorch itself is imported already"):
         as_torch.install()
+
+
+def test_pytorch_itself_stays_imported(monkeypatch) -> None:
+    theirs = {name: ModuleType(name) for name in ("torch", "torch.nn")}
+    for name, module in theirs.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    as_torch.uninstall()
+    assert all(sys.modules[name] is module for name, module in theirs.items())
 
 
 def test_einops_takes_contraflows_tensors(tmp_path: Path) -> None:
