@@ -82,10 +82,12 @@ class Task:
 
     def settle(self) -> None:
         """Wait for the end, but not for a thread that an interrupt has kept from being started."""
-        if not self._begun and not self._finished.acquire(timeout=_STARTING) and not self._begun:
-            _running.discard(self)
+        if not self._begun and self._finished.acquire(timeout=_STARTING):
+            self._finished.release()  # it has begun meanwhile, and ended
         elif self._begun:
             self.join()
+        else:
+            _running.discard(self)
 
     def wait(self) -> Any:
         """The result of the call; an error is raised here."""

@@ -152,6 +152,20 @@ def test_a_thread_that_was_never_started_is_not_waited_for(monkeypatch):
     assert task not in threads._running
 
 
+def test_a_thread_that_begins_and_ends_while_it_is_waited_for():
+    """The one that waited held the lock by then that it went on to wait for."""
+    task = threads.Task(int, ())
+    threads._running.add(task)
+    late = threading.Timer(0.05, task._run)
+    late.start()
+    waiting = threading.Thread(target=threads._finish, daemon=True)
+    waiting.start()
+    waiting.join(60)
+    late.join()
+    assert not waiting.is_alive()
+    assert task.wait() == 0
+
+
 def test_work_that_has_begun_is_waited_for_at_the_end():
     begun, done = threading.Event(), []
 
