@@ -331,9 +331,11 @@ def test_a_process_that_does_not_end_is_ended():
     assert left() == []
 
 
-def script(text: str, *, kill_after_line: bool = False) -> list[str]:
+BEGINNING = "import os, time, contraflow as cf\nfrom tests.helpers.datasets import *\n"
+
+
+def script(text: str, *, beginning: str = BEGINNING, kill_after_line: bool = False) -> list[str]:
     """The lines that a program prints; it must end in time."""
-    beginning = "import os, time, contraflow as cf\nfrom tests.helpers.datasets import *\n"
     process = subprocess.Popen(
         [sys.executable, "-c", beginning + textwrap.dedent(text)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))},
@@ -360,10 +362,37 @@ def test_the_interpreter_ends_with_loops_open():
     assert lines == ["[0, 0]"]
 
 
+def test_the_interpreter_ends_after_the_workers_of_a_loop_that_is_gone():
+    """It would stop them wherever they are, with the locks that they hold."""
+    lines = script(
+        """
+        import atexit, threading, time
+        def workers():
+            return [t.name for t in threading.enumerate() if t.name.startswith("DataLoader")]
+        # Handlers are called in reverse: this one comes behind the library's.
+        atexit.register(lambda: print(workers()))
+        import contraflow as cf
+        class Slow:
+            def __len__(self):
+                return 9
+            def __getitem__(self, i):
+                time.sleep(0.2)
+                return i
+        loop = iter(cf.data.DataLoader(Slow(), num_workers=2))
+        print(next(loop).item(), len(workers()))
+        del loop
+        """,
+        beginning="",
+    )
+    assert lines == ["0 2", "[]"]
+
+
 def test_the_interpreter_ends_while_workers_of_a_loop_that_is_gone_end():
     lines = script(
         """
         import multiprocessing.util, threading
+        from contraflow.data import workers
+        workers.GRACE = 0.0  # in which the interpreter waits for them
         def slowly():  # a worker has the time to close its process
             children = multiprocessing.active_children()
             for thread in threading.enumerate():

@@ -3,8 +3,8 @@
 `python -m tests.helpers.interrupted WORK SEED FOLDER` does the work of that name over and over
 until it has seen COUNT interrupts, each sent when the one before has been seen. It checks after
 each of them that all is as it was, or as it should have become, and ends with status 0. An
-interrupt that is not seen within SECONDS was swallowed: the status is then 3. `test_interrupts.py`
-runs it.
+interrupt that is not seen within SECONDS was swallowed: the status is then 3. After LONGEST seconds
+it prints the stacks of its threads and ends. `test_interrupts.py` runs it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import numpy as np
 COUNT = 8
 SECONDS = 60.0
 SWALLOWED = 3
+LONGEST = 200
 
 Step = Callable[[], None]
 Work = Callable[[random.Random, Path], Step]
@@ -327,6 +328,7 @@ def repeat(step: Step, sender: Sender) -> int:
 
 def main(name: str, seed: str, folder: str) -> int:
     faulthandler.enable()
+    faulthandler.dump_traceback_later(LONGEST, exit=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     work, longest = WORKS[name]
     draw = random.Random(f"{name} {seed}")

@@ -43,6 +43,7 @@ from contraflow.operation.context import Context, changed, state
 from contraflow.tensors.generator import Generator, default_generator
 
 GRACE = 2.0  # seconds in which workers may end what they do; then processes are ended by force
+_PAUSE = 0.001  # seconds between two looks at whether all have ended
 TICK = 0.25  # seconds after which a thread that waits for a process checks that its batch is wanted
 
 
@@ -412,13 +413,17 @@ class Order:
         return batches
 
 
+class _WorkerThread(threading.Thread):
+    """A thread that can be told from those of others."""
+
+
 class Worker:
     """A thread that does jobs one after the other."""
 
     def __init__(self, number: int, work: Work, news: News, team: Team) -> None:
         self.work = work
         self.orders: SimpleQueue[Order | Any] = SimpleQueue()
-        self.thread = threading.Thread(
+        self.thread = _WorkerThread(
             target=_do_jobs,
             args=(self.orders, work, news),
             daemon=True,
@@ -503,11 +508,19 @@ _closing = threads.lock()  # held while a process is closed
 
 @atexit.register
 def _close_all() -> None:
+    deadline = time.monotonic() + GRACE
     while _open:
         _close(_open.popitem()[1][0])
-    # Workers of teams that are gone may still be ending, and multiprocessing waits for processes
-    # that it finds next: they must not be closed any more.
+    # Workers of teams that are gone may still be ending. The interpreter stops a thread wherever it
+    # is, with the locks that it holds.
+    while time.monotonic() < deadline and any(map(_is_worker, threading.enumerate())):
+        time.sleep(_PAUSE)
+    # Then multiprocessing waits for processes that it finds: they must not be closed any more.
     _closing.acquire()
+
+
+def _is_worker(thread: threading.Thread) -> bool:
+    return isinstance(thread, _WorkerThread)
 
 
 def _close(workers: list[Worker]) -> None:
