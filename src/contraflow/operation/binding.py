@@ -11,6 +11,8 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from contraflow.operation.context import apply, state
@@ -60,15 +62,19 @@ def bind_once(
     it; None where arguments do not fit, which it has the error for."""
     values = op.arguments()
     names = tuple(values)
-    if len(args) > len(names) or not kwargs.keys() <= set(names[len(args) :]):
+    if len(args) > len(names) or (kwargs and not kwargs.keys() <= set(names[len(args) :])):
         return None
     values.update(zip(names, args))
     values.update(kwargs)
-    if any(value is REQUIRED for value in values.values()):
+    if any(map(is_, values.values(), repeat(REQUIRED))):
         return None
     inputs = tuple([values[name] for name in op.inputs])
+    if not op.params and op.normalize is None:
+        return inputs, NO_PARAMS
     params = {name: values[name] for name in op.params}
-    params = {name: tuple(x) if isinstance(x, list) else x for name, x in params.items()}
+    for name, value in params.items():
+        if isinstance(value, list):
+            params[name] = tuple(value)
     if op.normalize is not None:
         params.update(op.normalize(*inputs, **params))
     return inputs, params or NO_PARAMS

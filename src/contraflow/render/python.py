@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -25,23 +26,58 @@ from contraflow.expressions.intrinsics import INTRINSICS, category
 from contraflow.operation.reference import quiet
 
 
-def render(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[TapeOperand]) -> str:
-    """A function `prologue(scalars)` that gives the wanted values and numbers as a tuple."""
+Number = bool | int | float
+Prologue = Callable[[Sequence[Number]], tuple[Number, ...]]
+
+
+def prologue(tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[TapeOperand]) -> Prologue:
+    """The function of the host scalars that gives the wanted values and numbers as a tuple.
+
+    Numbers of the tape are variables of its text, so that it is compiled once for all sizes.
+    """
+    scope = dict(_SCOPE)
+    exec(_code(_text(tape, lines, wanted, scope)), scope)
+    found: Prologue = scope["prologue"]
+    return found
+
+
+def _text(
+    tape: Tape, lines: Sequence[TapeLine], wanted: Sequence[TapeOperand], scope: dict[str, Any]
+) -> str:
+    """The text of a prologue; the scope gets the numbers by the names that they have there."""
+
+    def number(x: Number) -> str:
+        name = f"n{len(scope)}"
+        scope[name] = x.item() if isinstance(x, np.generic) else x  # which computes in its dtype
+        return name
+
+    def operand(x: TapeOperand, dtype: DType | None) -> str:
+        """The text of an operand as an op reads it that computes in a dtype."""
+        narrow = rounding(tape, x, dtype)
+        if not isinstance(x, Value):
+            return number(x if narrow is None else rounded(narrow, x))
+        return _name(x) if narrow is None else f"to_{narrow}({_name(x)})"
+
     inputs = [v for v, role in tape.inputs.items() if role == "scalar"]
     rows = ["def prologue(scalars):"]
     if inputs:
         rows.append(f"    {', '.join(map(_name, inputs))}, = scalars")
     read = {x for line in lines for x in line.inputs if isinstance(x, Value)}
-    for line, outs in bodies(tape, lines, partial(_read, tape)):
+    for line, outs in bodies(tape, lines, operand):
         body, texts = _render(tuple(outs))
         rows += [f"    {row}" for row in body]
         for v, text in zip(line.outs, texts):
             dtype = tape.specs[v].dtype
             rounds = v in read and is_narrow(dtype)
             rows.append(f"    {_name(v)} = {f'to_{dtype}({text})' if rounds else text}")
-    results = (_name(x) if isinstance(x, Value) else _number(x) for x in wanted)
+    results = (_name(x) if isinstance(x, Value) else number(x) for x in wanted)
     rows.append(f"    return ({''.join(result + ', ' for result in results)})")
     return "\n".join(rows) + "\n"
+
+
+@lru_cache(maxsize=1024)
+def _code(text: str) -> CodeType:
+    return builtins.compile(text, "<host prologue>", "exec")
 
 
 def bodies(
@@ -58,19 +94,6 @@ def bodies(
             for x, cast in zip(line.inputs, casts)
         ]
         yield line, line.op.kind.expression(line.op, given, _widened(line.params), sources)
-
-
-@lru_cache(maxsize=1024)  # most are empty
-def compile_prologue(text: str) -> Callable[[Sequence[int | float]], tuple[int | float, ...]]:
-    """The function of a prologue's text."""
-    scope: dict[str, Any] = {
-        "table": _table, "divide": partial(_table, "div"), "power": partial(_table, "pow"),
-        "root": math.sqrt, "nan": math.nan, "whole": _whole,
-        **{f"to_{dtype}": partial(rounded, dtype) for dtype in (float32, *HALVES)},
-    }  # fmt: skip
-    exec(builtins.compile(text, "<host prologue>", "exec"), scope)
-    prologue: Callable[[Sequence[int | float]], tuple[int | float, ...]] = scope["prologue"]
-    return prologue
 
 
 def rounding(tape: Tape, x: TapeOperand, dtype: DType | None) -> DType | None:
@@ -94,14 +117,6 @@ def is_narrow(dtype: DType) -> bool:
     return dtype.is_floating_point and dtype is not float64
 
 
-def _read(tape: Tape, x: TapeOperand, dtype: DType | None) -> str:
-    """The text of an operand as an op reads it that computes in a dtype."""
-    narrow = rounding(tape, x, dtype)
-    if not isinstance(x, Value):
-        return _number(x if narrow is None else rounded(narrow, x))
-    return _name(x) if narrow is None else f"to_{narrow}({_name(x)})"
-
-
 def _name(v: Value) -> str:
     return f"v{v.number}"
 
@@ -117,11 +132,6 @@ def _category(x: TapeOperand) -> int:
 def _widened(params: Any) -> Any:
     """A dtype among the parameters becomes the host's of the same category."""
     return {k: _wide(p.category) if hasattr(p, "category") else p for k, p in params.items()}
-
-
-def _number(x: bool | int | float) -> str:
-    plain = x.item() if isinstance(x, np.generic) else x  # NumPy's would be written as a call
-    return f"({plain!r})" if math.isfinite(x) else f'float("{x}")'
 
 
 @lru_cache(maxsize=1024)  # at another size the same lines come again
@@ -147,7 +157,7 @@ def _template(e: Expr) -> str:
     if e.fn == "input":
         return str(e.data)
     if e.fn == "const":
-        return _number(e.data)
+        return f"({e.data!r})" if math.isfinite(e.data) else f'float("{e.data}")'
     if e.fn == "cast":
         return {bool_: "bool", int64: "whole"}.get(e.dtype, "float") + "({0})"
     column = INTRINSICS[e.fn].python
@@ -171,3 +181,11 @@ def _array(x: bool | int | float) -> np.ndarray:
 
 def _whole(x: float) -> int:
     return int(saturating_cast(x, int64))
+
+
+# What a prologue calls.
+_SCOPE: dict[str, Any] = {
+    "table": _table, "divide": partial(_table, "div"), "power": partial(_table, "pow"),
+    "root": math.sqrt, "nan": math.nan, "whole": _whole,
+    **{f"to_{dtype}": partial(rounded, dtype) for dtype in (float32, *HALVES)},
+}  # fmt: skip

@@ -112,7 +112,7 @@ class Interpreted:
         # Numbers are computed as Python does it, whose powers need not be NumPy's to the last bit.
         numbers = wide_numbers(tape)
         self._numbers = [v for line in numbers for v in line.outs]
-        self._prologue = python.compile_prologue(python.render(tape, numbers, self._numbers))
+        self._prologue = python.prologue(tape, numbers, self._numbers)
         self._lines = [line for line in tape.lines if line.outs[0] not in self._numbers]
         self.temporary_bytes = 0
         self.scalar_outputs: frozenset[int] = frozenset()
@@ -189,7 +189,7 @@ class Native:
         self.scalar_outputs = frozenset(i for i, _ in self.host_outputs)
         wanted = [*(outputs[i] for i, _ in self.host_outputs), *self.words]
         lines = [x for x in self.tape.lines if host.issuperset(x.outs)]
-        self.prologue = python.compile_prologue(python.render(self.tape, lines, wanted))
+        self.prologue = python.prologue(self.tape, lines, wanted)
         # Both, where there are no host scalars that they could depend on.
         self.constant_prologue = None if self.inputs.scalars else self.prepare(())
 

@@ -71,9 +71,8 @@ def functions_of_users(kind: type) -> list[types.FunctionType]:
     known = _searched.get(kind)
     if (
         known is None
-        or len(held) != len(known.held)
-        or not all(map(operator.is_, held, known.held))
-        or not all(map(operator.is_, map(_code_of, known.functions), known.codes))
+        or not _are_same(held, known.held)
+        or not _are_same(list(map(_code_of, known.functions)), known.codes)
     ):
         functions = [x for x in held if type(x) is types.FunctionType]
         codes = list(map(_code_of, functions))
@@ -84,6 +83,15 @@ def functions_of_users(kind: type) -> list[types.FunctionType]:
         if vars(sys.modules.get(kind.__module__, types)).get(kind.__name__) is kind:
             _searched[kind] = known
     return known.found
+
+
+def _are_same(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists hold the same functions or code: `==` looks at what is identical first, and
+    is far faster than a loop. Other objects in them do not matter."""
+    try:
+        return a == b
+    except Exception:  # of an `__eq__`
+        return False
 
 
 def is_library_class(kind: type) -> bool:

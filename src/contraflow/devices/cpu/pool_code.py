@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
 
@@ -527,6 +528,7 @@ def _filled(text: str, **values: str | int) -> str:
     return text
 
 
+@functools.cache
 def alone_text() -> str:
     """The code of one thread that runs all shares."""
     return _filled(_ALONE, check=CHECK)
@@ -534,13 +536,18 @@ def alone_text() -> str:
 
 def together_text() -> str:
     """The code of the workers for this machine."""
+    return _together_text(has_futex(), IDLE_SPIN)
+
+
+@functools.cache
+def _together_text(sleeps_by_futex: bool, idle_spin: int) -> str:
     machine = platform.machine()
-    futex = _filled(_FUTEX, number=_FUTEX_NUMBERS[machine]) if has_futex() else ""
+    futex = _filled(_FUTEX, number=_FUTEX_NUMBERS[machine]) if sleeps_by_futex else ""
     return _filled(
         _TOGETHER,
         sleeping=futex or _CONDITION,
         pause=_PAUSES.get(machine, ""),
-        idle_spin=IDLE_SPIN,
+        idle_spin=idle_spin,
         barrier_spin=BARRIER_SPIN,
         patience=PATIENCE,
         most=MOST_SHARES,
