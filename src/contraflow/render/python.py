@@ -25,7 +25,6 @@ from contraflow.expressions.expression import Expr
 from contraflow.expressions.intrinsics import INTRINSICS, category
 from contraflow.operation.reference import quiet
 
-
 Number = bool | int | float
 Prologue = Callable[[Sequence[Number]], tuple[Number, ...]]
 
