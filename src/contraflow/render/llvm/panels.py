@@ -142,11 +142,14 @@ class PanelRenderer:
     def _runs(self, code: CodeStretch, starts: Sequence[str], at: str) -> list[str]:
         """A vector of what lies side by side along k from each start on, `at` steps further."""
         pointers = [code.at(start, memory(self.dtype), at) for start in starts]
-        for pointer in pointers:
-            code.fetch(code.at(pointer, "i8", str(4 * LINE)))
         return self._converted(
             code, [self._load(code, p, self.dtype, self.width) for p in pointers]
         )
+
+    def _fetch_all(self, code: CodeStretch, starts: Sequence[str], at: str) -> None:
+        """Fetch what lies `at` steps of k behind each start."""
+        for start in starts:
+            code.fetch(code.at(start, memory(self.dtype), at))
 
     def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
         return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
@@ -343,11 +346,12 @@ class PanelRenderer:
         long = code.let(f"icmp sge i64 %depth, {self.width}")
         along = self._all(code, self._flag(code, "%bk, 1"), long)
         ends = self._one_of(code, "%depth", whole, beside, along)
-        masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
-        self._copy_rows(function, ends[0])
-        self._copy_lanes(function, ends[1], masks)
-        self._transpose_columns(function, ends[2])
-        self._gather_rows(function, ends[3], masks, distances)
+        ways = (
+            self._copy_rows, self._copy_lanes, self._transpose_columns, self._gather_rows,
+        )  # fmt: skip
+        for pack, end in zip(ways, ends):
+            with function.when(function.code().let(f"icmp sgt i64 {end}, 0")):
+                pack(function, end)
         return function.text()
 
     def _copy_rows(self, function: FunctionText, stop: str) -> None:
@@ -365,8 +369,9 @@ class PanelRenderer:
             vectors = self._converted(body, vectors)
             self._write_row(body, self._row(body, "%panel", loop.index), vectors)
 
-    def _copy_lanes(self, function: FunctionText, stop: str, masks: list[str]) -> None:
+    def _copy_lanes(self, function: FunctionText, stop: str) -> None:
         """Pack rows of B that are narrower and lie side by side."""
+        masks = self._masks(function.code(), "%columns")
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
         suffix, flags = mangled(element, self.width), wide("i1", self.width)
         with function.loop("0", stop, 1) as loop:
@@ -408,15 +413,19 @@ class PanelRenderer:
             with function.loop("0", stop, self.width) as loop:
                 body = function.code()
                 at = self._least(body, loop.index, final)  # the last square overlaps another
+                coming = body.let(f"add i64 {at}, {4 * LINE // self.dtype.itemsize}")
+                with function.when(body.let(f"icmp slt i64 {coming}, {stop}")):
+                    self._fetch_all(function.code(), columns, coming)
+                body = function.code()
                 rows = self._transpose(body, self._runs(body, columns, at))
                 start = self._row(body, panel, at)
                 for k, row in enumerate(rows):
                     self._write_row(body, self._row(body, start, str(k)), [row])
 
-    def _gather_rows(
-        self, function: FunctionText, stop: str, masks: list[str], distances: list[str]
-    ) -> None:
+    def _gather_rows(self, function: FunctionText, stop: str) -> None:
         """Pack rows of B whatever their strides and however few columns."""
+        code = function.code()
+        masks, distances = self._masks(code, "%columns"), self._distances(code, "%bn")
         element, kind = memory(self.dtype), memory(self.dtype, self.width)
         with function.loop("0", stop, 1) as loop:
             body = function.code()
