@@ -17,11 +17,9 @@ from typing import Any
 from contraflow.compiler.kernel import Limits
 from contraflow.compiler.line_expressions import LineExpressions, line_expressions
 from contraflow.compiler.meetings import ExaminedLine, meeting_values
-from contraflow.compiler.tape import Tape, TapeLine, Value
+from contraflow.compiler.tape import Tape, Value
 from contraflow.dtypes import HALVES
 from contraflow.expressions import expression as s
-from contraflow.expressions.expression import Expr
-from contraflow.operation.kinds import Reduction
 
 
 def compared_values(tape: Tape, limits: Limits) -> set[Value]:
@@ -77,7 +75,7 @@ def _compared_values(tape: Tape, limits: Limits, lines: Sequence[ExaminedLine]) 
         if not rounds and not found.isdisjoint(line.outs):
             found.update(_values(line.inputs))
         if shown is not None:
-            found.update(_values(line.inputs[i] for i in _compared(line, shown)))
+            found.update(_values(line.inputs[i] for i in _compared(shown)))
     return {v for v in found if not limits.exact or tape.specs[v].dtype in HALVES}
 
 
@@ -85,23 +83,13 @@ def _values(operands: Sequence[Any] | Iterator[Any]) -> Iterator[Value]:
     return (x for x in operands if isinstance(x, Value))
 
 
-def _compared(line: TapeLine, shown: LineExpressions) -> set[int]:
+def _compared(shown: LineExpressions) -> set[int]:
     """The inputs that comparisons of a line for equality depend on."""
     # The points of a fold are compared with each other: with what the same input has elsewhere.
-    if isinstance(line.op.kind, Reduction) and any(True for _ in _comparisons(shown.combine)):
+    if shown.formula.combine_compares:
         return {0}
     found: set[int] = set()
-    for pair in _comparisons(shown.points):
+    for pair in shown.formula.comparisons:
         if not any(map(shown.is_infinite, pair)):
             found.update(e.data for e in s.walk(pair) if e.fn in ("input", "read"))
     return found
-
-
-def _comparisons(roots: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
-    """The pairs of floats that are compared for equality. One that is compared with a constant of
-    the body is not looked for among others, nor is one that is compared with itself."""
-    for e in s.walk(roots):
-        if e.fn in ("eq", "ne") and e.args[0].dtype.is_floating_point:
-            a, b = e.args
-            if a is not b and "const" not in (a.fn, b.fn):
-                yield a, b

@@ -21,7 +21,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from contraflow import thresholds
-from contraflow.compiler.line_expressions import LineExpressions
+from contraflow.compiler.line_expressions import CHOICES, LineExpressions
 from contraflow.compiler.tape import Tape, TapeLine, Value
 from contraflow.expressions import expression as s
 from contraflow.expressions.expression import Expr
@@ -77,10 +77,9 @@ def _selects(each: ExaminedLine) -> bool:
         return isinstance(line.op.kind, (Scanning, Scattering))
     if line.op.kind.lowering == "reduce":
         return not rounds
-    return any(e.fn in _CHOICES or e.fn == "read" for e in s.walk(shown.points))
+    return shown.formula.chooses
 
 
-_CHOICES = frozenset(("select", "max", "min", "clamp", "abs"))
 # Continuous functions: small differences stay small, and a product of ratios is a ratio.
 _SMOOTH = frozenset(("neg", "mul", "tanh", "sin", "cos", "erf"))
 _SUMS = frozenset(("add", "sub", "fma", "muladd"))
@@ -122,15 +121,15 @@ class _Finder:
         if not any(inputs):
             return [{}] * len(line.outs)
         choose = _chosen_by(line.outs[0])
-        for e in s.walk(shown.points):
+        for e in shown.formula.order:
             if e.fn in ("input", "read"):
                 done[e] = inputs[e.data] if e.fn == "input" else choose(inputs[e.data])
             else:
                 done[e] = self._through(e, [done[a] for a in e.args], choose, shown)
-        results = [done[e] for e in shown.points]
+        results = [done[e] for e in shown.formula.points]
         if line.op.kind.lowering != "reduce":
             return results
-        among = _summed if s.rounds(shown.combine) else choose
+        among = _summed if shown.formula.combine_rounds else choose
         return [among(reduce(_met, results))] * len(line.outs)
 
     def _through(
@@ -142,7 +141,7 @@ class _Finder:
         if not any(args):
             return {}
         ways = reduce(_met, args)
-        if e.fn in _CHOICES:
+        if e.fn in CHOICES:
             return choose(ways)
         if e.fn in _SUMS:
             return _offset(ways)
