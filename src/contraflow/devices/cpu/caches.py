@@ -15,6 +15,7 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")  # Linux; other systems have
 # Of second-level caches; a strip is on the stack of a thread.
 SMALLEST, LARGEST = 1 << 18, 1 << 21
 _UNITS = {"K": 1 << 10, "M": 1 << 20}
+_LIKELY = (2, 1, 3, 0, 4, 5)  # the numbers of caches, by where the second level is found
 
 
 @functools.cache
@@ -25,10 +26,10 @@ def block_sizes() -> BlockSizes:
 
 def second_level(caches: Path) -> int | None:
     """The bytes of the second-level cache of a core, None where the system does not say."""
-    for cache in sorted(caches.glob("index*")):
+    for index in _LIKELY:
         try:
             level, kind, size = (
-                (cache / name).read_text().strip() for name in ("level", "type", "size")
+                _line(f"{caches}/index{index}/{name}") for name in ("level", "type", "size")
             )
             if level == "2" and kind in ("Unified", "Data"):
                 unit = _UNITS.get(size[-1:], 1)
@@ -36,6 +37,11 @@ def second_level(caches: Path) -> int | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def _line(file: str) -> str:
+    with open(file, "rb", buffering=0) as opened:  # every first call of a process reads these
+        return opened.read().decode().strip()
 
 
 def sizes_for(second: int | None) -> BlockSizes:
