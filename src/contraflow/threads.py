@@ -41,7 +41,7 @@ class Task:
     __slots__ = ("_call", "_inside", "_begun", "_finished", "_result", "_error")
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self._call = function, args
+        self._call: tuple[Callable[..., Any] | None, tuple[Any, ...]] = function, args
         self._inside = getattr(_local, "inside", False)  # started by work that `run` does
         self._begun = False
         self._result: Any = None
@@ -62,16 +62,18 @@ class Task:
         return self
 
     def _run(self) -> None:
-        self._begun = True
-        _local.inside = self._inside
-        function, args = self._call
-        try:
+        function: Any = None
+        args: Any = None
+        try:  # of everything: an interrupt may come where this runs in the main thread
+            self._begun = True
+            _local.inside = self._inside
+            (function, args), self._call = self._call, (None, ())
             self._result = function(*args)
         except BaseException as error:
             _clear_frames(error)  # what they hold goes here, not elsewhere
             self._error = error
         finally:
-            del function, args, self._call
+            del function, args
             _running.discard(self)
             self._finished.release()
 

@@ -46,6 +46,7 @@ unvisited_objects = 200_000  # objects that were made old before all are visited
 many_captures = 8  # the recordings of one function at which a warning is given
 long_tape = 20_000  # lines of a recording from which on a warning names what makes so many
 paired_storages = 8  # storages that a hit compares pair by pair
+written_guards = 16  # calls after which the guards of a program that has no hits become a function
 number_questions = 32  # about one number; code that asks more, such as a loop, needs its value
 seen_changes = 2  # a number or tensor that guards have found changed so often is carried
 filled_caches = 3  # a cache that lacks results more often than this in one call drops them again

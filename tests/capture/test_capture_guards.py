@@ -13,6 +13,7 @@ from tests.helpers.programs_beside import beside
 from tests.helpers.side_by_side import Setting, both, leaf
 
 import contraflow as cf
+from contraflow import thresholds
 from contraflow.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("mode")
@@ -362,3 +363,51 @@ def test_an_argument_may_have_the_address_of_state_that_is_gone() -> None:
         assert function(x).tolist() == [[3.0] * 3] * 2
         assert id(x.storage) not in state
     assert function.captures == 1
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.rates, self.shift, self.names = [2.0, 3.0], 1.0, {"a": 1}
+
+    def twice(self, x: cf.Tensor) -> cf.Tensor:
+        return 2 * x
+
+
+def changes(settings: Settings) -> Iterator[None]:
+    """Change one thing after the other that `run` below reads."""
+    settings.rates[1] = 5.0
+    yield
+    settings.rates.append(7.0)
+    yield
+    settings.shift = -1.0
+    yield
+    settings.names["b"] = 2
+    yield
+    del settings.names["a"]
+    yield
+    settings.twice = lambda x: 3 * x  # type: ignore[method-assign]
+    yield
+    settings.rates = [0.5]
+    yield
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("calls", [0, 2])
+def test_guards_that_became_a_function_notice_changes(calls: int, by_name: bool) -> None:
+    """The results have a graph, so that no call is a hit."""
+    settings, w, x = Settings(), leaf(3), cf.ones(3)
+
+    def run(x: cf.Tensor) -> cf.Tensor:
+        y = settings.twice(x * w) + settings.shift
+        for rate in settings.rates:
+            y = y * rate
+        return y + (1.0 if "a" in settings.names else 2.0) + len(settings.names)
+
+    with thresholds.using(written_guards=calls):
+        compiled = cf.compile(run)
+        for number, _ in enumerate(changes(settings), 1):
+            for _ in range(5):
+                y = compiled(x=x) if by_name else compiled(x)
+                assert_close(y, run(x))
+                assert y.requires_grad
+            assert compiled.captures <= number

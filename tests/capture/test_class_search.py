@@ -38,3 +38,31 @@ def test_classes_without_a_name_in_a_module_are_not_kept() -> None:
     for _ in range(2):
         assert functions_of_users(made) == [scaled]
     assert functions_of_users(nn.Identity) == []
+
+
+class Anything:
+    """It equals whatever it is compared with."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Nothing:
+    """It cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ArithmeticError
+
+
+@pytest.mark.parametrize("kind", [Anything, Nothing])
+def test_a_function_is_found_in_the_place_of_an_object_with_its_own_equality(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert functions_of_users(nn.Identity) == []
+    monkeypatch.setattr(nn.Identity, "forward", kind())
+    for _ in range(2):
+        assert functions_of_users(nn.Identity) == []
+    monkeypatch.setattr(nn.Identity, "forward", scaled)
+    assert functions_of_users(nn.Identity) == [scaled]

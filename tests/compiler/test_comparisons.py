@@ -11,6 +11,7 @@ from contraflow.compiler.comparisons import compared_values, kept_values
 from contraflow.compiler.fuse import fuse
 from contraflow.compiler.interpret import run_call
 from contraflow.compiler.kernel import KernelCall, Limits, Loops
+from contraflow.compiler.line_expressions import line_expressions
 from contraflow.compiler.lower import KernelUse
 from contraflow.compiler.tape import Tape, Value
 from contraflow.dtypes import float32
@@ -245,3 +246,20 @@ def test_half_precision_is_found_beside_what_was_selected(dtype: cf.DType, name:
     cf.manual_seed(3)
     points = [cf.rand(64, 33).to(dtype) for _ in range(2)]
     assert cf.compile(found)(*points).any(1).all()
+
+
+def test_lines_alike_share_what_they_compute():
+    tape = tape_of(
+        "%4 = mul(%3, %0) : float32[4, 5]",
+        "%5 = mul(%4, %4) : float32[4, 5]",
+        "%6 = mul(%4, 2.0) : float32[4, 5]",
+        "%7 = to_dtype(%6, dtype=float64) : float64[4, 5]",
+        "%8 = to_dtype(%7, dtype=float32) : float32[4, 5]",
+        "%9 = mul(%7, %7) : float64[4, 5]",
+        "return %8, %9",
+    )
+    shown = {line.outs[0].number: line_expressions(tape, line) for line in tape.lines}
+    formulas = {number: each.formula for number, each in shown.items() if each is not None}
+    assert formulas[2] is formulas[4] is formulas[6]
+    assert len({formulas[number] for number in (2, 3, 5, 7, 8, 9)}) == 6
+    assert [shown[number].given[1] for number in (2, 6)] == [tape.specs[Value(1)], 2.0]

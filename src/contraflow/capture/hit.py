@@ -8,7 +8,6 @@ long way has to look closer.
 
 from __future__ import annotations
 
-import builtins
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +17,8 @@ from contraflow.capture.key import SCOPE, CallKey, conditions
 from contraflow.capture.replay import CapturedProgram, moved_copy
 from contraflow.capture.results import Found, SameResult
 from contraflow.capture.state.effects import UndoneCall
-from contraflow.capture.state.places import Constant, Place
 from contraflow.capture.state.trees import source_of
+from contraflow.capture.state.written import ABSENT, PlaceWriter
 from contraflow.compiler.tape import Value
 from contraflow.devices.failures import LateFailure
 from contraflow.operation.context import state
@@ -70,7 +69,7 @@ def _is_of_tensors(call: FunctionCall) -> bool:
     return len({x.storage for x in call.arguments}) == len(call.arguments)
 
 
-class _HitWriter:
+class _HitWriter(PlaceWriter):
     """Lines of the function, and what the names in them stand for."""
 
     def __init__(
@@ -80,9 +79,8 @@ class _HitWriter:
         arguments: Sequence[Tensor],
         key: CallKey,
     ) -> None:
+        super().__init__(program.guards.reads)
         self.program, self.native, self.arguments, self.key = program, native, arguments, key
-        self._places: dict[Place, str] = {}
-        self._parents = {getattr(read.place, "parent", None) for read in program.guards.reads}
         self.state: list[Any] = [ref() for ref in program.state_refs]  # which was just found
         standing = [(ref, i) for ref, i in program.blocks.owners if i in native.late]
         self.standing = [position for _, position in standing]
@@ -91,11 +89,10 @@ class _HitWriter:
         self.moving += [f"m{i}" for i in range(len(program.moved))]
         self.inputs: list[str | Storage] = [*self.moving, *program.constants, *self.state]
         self.writes = Writes(weakref.ref(program))  # to state
-        self.scope: dict[str, Any] = {
+        self.scope |= {
             **SCOPE, **native.scope, "MISS": MISS,
             "moment": moments.__next__, "state": state,
         }  # fmt: skip
-        self.lines: list[str] = []
 
     def function(self) -> Hit:
         """The whole, compiled."""
@@ -103,36 +100,12 @@ class _HitWriter:
             part()
         # An unassigned name or a missing attribute is a miss: `Compiled._call` decides.
         text = ["def hit(args):", "  try:", *(f"    {line}" for line in self.lines)]
-        text += [
-            "  except (AttributeError, LookupError, TypeError, ValueError):",
-            "    return MISS",
-        ]
+        text += [f"  except {ABSENT}:", "    return MISS"]
         self.lines = []
         for part in (self._run, self._effects, self._results):
             part()
         text += [f"  {line}" for line in self.lines]
-        exec(builtins.compile("\n".join(text), "<hit>", "exec"), self.scope)
-        return self.scope["hit"]  # type: ignore[no-any-return]
-
-    def name(self, x: Any) -> str:
-        """A name for an object."""
-        name = f"x{len(self.scope)}"
-        self.scope[name] = x
-        return name
-
-    def place(self, place: Place) -> str:
-        """A variable that holds what is found at a place."""
-        if type(place) is Constant:  # which has a name already
-            return place.source(self)
-        if place not in self._places:
-            value = place.source(self)
-            self._places[place] = f"p{len(self._places)}"
-            self.lines.append(f"{self._places[place]} = {value}")
-        return self._places[place]
-
-    def value(self, place: Place) -> str:
-        """The value at a place as an expression: a variable if other places are inside it."""
-        return self.place(place) if place in self._parents else place.source(self)
+        return self.compiled("hit", text)  # type: ignore[no-any-return]
 
     def write(self, line: str) -> None:
         """Write a line."""

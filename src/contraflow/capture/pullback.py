@@ -224,11 +224,12 @@ class CompiledNode(Node):
         arrays = []
         for v in variant.arrays:
             g = cotangent.get(v)
-            arrays.append(
-                _flat(g.to(pullback.tape.device, pullback.tape.specs[v].dtype))
-                if g is not None
-                else self._memory(kept[v])
-            )
+            if g is None:
+                arrays.append(self._memory(kept[v]))
+                continue
+            device, dtype = pullback.tape.device, pullback.tape.specs[v].dtype
+            fits = g.dtype is dtype and g.storage.device == device  # as nearly always
+            arrays.append(_flat(g if fits else g.to(device, dtype)))
         with pullback.lock:
             outputs = variant.executable.run(arrays, self.scalars)
         return [

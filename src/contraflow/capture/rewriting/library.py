@@ -62,7 +62,7 @@ class _Searched(NamedTuple):
 
 
 _searched: dict[type, _Searched] = {}  # classes that have a name in their module, so that they stay
-_code_of = operator.attrgetter("__code__")
+_code_of, _file_of = operator.attrgetter("__code__"), operator.attrgetter("co_filename")
 
 
 def functions_of_users(kind: type) -> list[types.FunctionType]:
@@ -77,17 +77,26 @@ def functions_of_users(kind: type) -> list[types.FunctionType]:
         functions = [x for x in held if type(x) is types.FunctionType]
         codes = list(map(_code_of, functions))
         found: list[types.FunctionType] = []
-        if not all(map(_is_of_library, {code.co_filename for code in codes})):  # few files
+        if not all(map(_is_of_library, set(map(_file_of, codes)))):  # few files
             found = [f for f in functions if not is_library_code(f.__code__, f.__globals__)]
         known = _Searched(held, functions, codes, found)
-        if vars(sys.modules.get(kind.__module__, types)).get(kind.__name__) is kind:
+        if (
+            not any(map(_has_own_equality, set(map(type, held))))
+            and vars(sys.modules.get(kind.__module__, types)).get(kind.__name__) is kind
+        ):
             _searched[kind] = known
     return known.found
 
 
+def _has_own_equality(kind: type) -> bool:
+    """Whether objects of a class of Python's say themselves what they equal, perhaps anything."""
+    equality: Any = kind.__eq__
+    return in_python(kind) and equality is not object.__eq__
+
+
 def _are_same(a: list[Any], b: list[Any]) -> bool:
     """Whether two lists hold the same functions or code: `==` looks at what is identical first, and
-    is far faster than a loop. Other objects in them do not matter."""
+    is far faster than a loop. Nothing in one of them has an equality of its own."""
     try:
         return a == b
     except Exception:  # of an `__eq__`

@@ -7,11 +7,12 @@ state (`reads.py`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from contraflow import thresholds
 from contraflow.capture.state.places import (
     NOTHING_THERE,
     ConditionWriter,
@@ -19,6 +20,7 @@ from contraflow.capture.state.places import (
     NestedPlace,
 )
 from contraflow.capture.state.reads import Equal, Read, Same, shown
+from contraflow.capture.state.written import holding
 from contraflow.dtypes import DType
 from contraflow.shapes import View
 from contraflow.tensors.epoch import Structure
@@ -138,6 +140,8 @@ class Guards:
         self.state: dict[int, weakref.ref[Storage]] = {}
         self.pins: dict[int, Pin] = {}  # of arguments that are also state
         self.reads: list[Read] = []
+        self._at_once: Callable[[Sequence[Any]], bool] | None = None  # asks all of them
+        self._asked = 0  # how often they were asked one by one
         self.late = 0  # how many of these, at the end, only backward has read
         self.references: list[weakref.ref[Any]] = []
         self.gone: list[weakref.ref[Any]] = []  # of what was read, and of state
@@ -147,6 +151,7 @@ class Guards:
         """Guard on what was read of Python's state, by the function and by its backward."""
         late = [read for key, read in backward.items() if key not in forward]
         self.reads, self.late = [*forward.values(), *late], len(late)
+        self._at_once, self._asked = None, 0
 
     def watch(self, tensors: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         """Guard on the tensors that the function knows, and on which arguments are among them."""
@@ -228,9 +233,8 @@ class Guards:
         """Whether everything holds: reads, `.grad` slots, and aliasing of arguments and state."""
         if (self.gone or self.epoch != Structure.epoch) and not self.are_current():
             return False
-        for read in self.reads:
-            if not read.holds(given):
-                return False
+        if not self._reads_hold(given):
+            return False
         if self.state:
             for number, t in enumerate(arguments):
                 if number not in self.pins and self.is_state(id(t.storage)):
@@ -244,6 +248,17 @@ class Guards:
         return all(read.holds(arguments) for read in self.gradients) and self.share_as_recorded(
             arguments
         )
+
+    def _reads_hold(self, given: GivenArguments) -> bool:
+        """Whether all reads hold, asked by a function that is written for calls that come often."""
+        if self._at_once is not None:
+            if not given[1] and self._at_once(given[0]):
+                return True
+        elif self._asked < thresholds.written_guards:
+            self._asked += 1
+        else:
+            self._at_once = holding(self.reads)
+        return all(read.holds(given) for read in self.reads)
 
     def is_state(self, address: int) -> bool:
         """Whether the storage there is state, and not another at the address of one gone."""
