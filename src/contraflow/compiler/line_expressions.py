@@ -68,7 +68,7 @@ def _comparisons(expressions: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
 
 
 class LineExpressions(NamedTuple):
-    """What a map or a fold computes.
+    """The expressions of a map or a fold, and the operands that it was given.
 
     The `input` and `read` leaves of its formula are numbered as the inputs are; a value given twice
     is one leaf.

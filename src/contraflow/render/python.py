@@ -21,11 +21,10 @@ from contraflow.compiler.tape import Tape, TapeLine, TapeOperand, Value
 from contraflow.dtypes import HALVES, DType, bool_, float32, float64, int64
 from contraflow.expressions import expression as s
 from contraflow.expressions.evaluate import saturating_cast
-from contraflow.expressions.expression import Expr
+from contraflow.expressions.expression import Expr, Number
 from contraflow.expressions.intrinsics import INTRINSICS, category
 from contraflow.operation.reference import quiet
 
-Number = bool | int | float
 Prologue = Callable[[Sequence[Number]], tuple[Number, ...]]
 
 
@@ -182,7 +181,7 @@ def _whole(x: float) -> int:
     return int(saturating_cast(x, int64))
 
 
-# What a prologue calls.
+# The functions that a prologue calls.
 _SCOPE: dict[str, Any] = {
     "table": _table, "divide": partial(_table, "div"), "power": partial(_table, "pow"),
     "root": math.sqrt, "nan": math.nan, "whole": _whole,

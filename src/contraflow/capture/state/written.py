@@ -12,7 +12,7 @@ from typing import Any
 from contraflow.capture.state.places import Constant, Place
 from contraflow.capture.state.reads import Read
 
-# What is raised where something is not there: the long way decides then.
+# The errors of a place where nothing is: the long way decides then.
 ABSENT = "(AttributeError, LookupError, TypeError, ValueError)"
 
 
