@@ -57,6 +57,11 @@ class PairsRenderer(ContractionRenderer):
             code.fetch(code.at(pointer, "i8", str(4 * LINE)))
         return [code.let(f"load {self.vector}, ptr {p}, align 2") for p in pointers]
 
+    def _fetch_ahead(
+        self, function: FunctionText, starts: Sequence[str], at: str, stop: str
+    ) -> None:
+        """Nothing: `_runs` has its own."""
+
     # --- panels of A ---------------------------------------------------------------------------
 
     def _pack_rows(self) -> str:

@@ -146,10 +146,15 @@ class PanelRenderer:
             code, [self._load(code, p, self.dtype, self.width) for p in pointers]
         )
 
-    def _fetch_all(self, code: CodeStretch, starts: Sequence[str], at: str) -> None:
-        """Fetch what lies `at` steps of k behind each start."""
-        for start in starts:
-            code.fetch(code.at(start, memory(self.dtype), at))
+    def _fetch_ahead(
+        self, function: FunctionText, starts: Sequence[str], at: str, stop: str
+    ) -> None:
+        """Fetch what lies four lines further along k than `at`, from each start, up to `stop`."""
+        coming = function.code().let(f"add i64 {at}, {4 * LINE // self.dtype.itemsize}")
+        with function.when(function.code().let(f"icmp slt i64 {coming}, {stop}")):
+            code = function.code()
+            for start in starts:
+                code.fetch(code.at(start, memory(self.dtype), coming))
 
     def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
         return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
@@ -278,6 +283,8 @@ class PanelRenderer:
             body = function.code()
             # The last square overlaps the one before.
             at = self._least(body, loop.index, final)
+            self._fetch_ahead(function, starts, at, "%depth")
+            body = function.code()
             packed = self._interleaved(body, self._runs(body, starts, at))
             target = body.at("%packed", f"[{self.block} x {memory(self.sum)}]", at)
             self._write_row(body, target, packed)
@@ -413,9 +420,7 @@ class PanelRenderer:
             with function.loop("0", stop, self.width) as loop:
                 body = function.code()
                 at = self._least(body, loop.index, final)  # the last square overlaps another
-                coming = body.let(f"add i64 {at}, {4 * LINE // self.dtype.itemsize}")
-                with function.when(body.let(f"icmp slt i64 {coming}, {stop}")):
-                    self._fetch_all(function.code(), columns, coming)
+                self._fetch_ahead(function, columns, at, stop)
                 body = function.code()
                 rows = self._transpose(body, self._runs(body, columns, at))
                 start = self._row(body, panel, at)
