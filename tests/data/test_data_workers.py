@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers import scripts
 from tests.helpers.datasets import (
     Dying,
     Failing,
@@ -331,11 +332,9 @@ def test_a_process_that_does_not_end_is_ended():
     assert left() == []
 
 
-BEGINNING = "import os, time, contraflow as cf\nfrom tests.helpers.datasets import *\n"
-
-
-def script(text: str, *, beginning: str = BEGINNING, kill_after_line: bool = False) -> list[str]:
+def script(text: str, *, kill_after_line: bool = False) -> list[str]:
     """The lines that a program prints; it must end in time."""
+    beginning = "import os, time, contraflow as cf\nfrom tests.helpers.datasets import *\n"
     process = subprocess.Popen(
         [sys.executable, "-c", beginning + textwrap.dedent(text)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))},
@@ -362,29 +361,29 @@ def test_the_interpreter_ends_with_loops_open():
     assert lines == ["[0, 0]"]
 
 
+LEFT_BEHIND = """
+import atexit, threading, time
+def workers():
+    return [t.name for t in threading.enumerate() if t.name.startswith("DataLoader")]
+# Handlers are called in reverse: this one comes behind the library's.
+atexit.register(lambda: print(workers()))
+import contraflow as cf
+class Slow:
+    def __len__(self):
+        return 9
+    def __getitem__(self, i):
+        time.sleep(0.2)
+        return i
+loop = iter(cf.data.DataLoader(Slow(), num_workers=2))
+print(next(loop).item(), len(workers()))
+del loop
+"""
+
+
 def test_the_interpreter_ends_after_the_workers_of_a_loop_that_is_gone():
     """It would stop them wherever they are, with the locks that they hold."""
-    lines = script(
-        """
-        import atexit, threading, time
-        def workers():
-            return [t.name for t in threading.enumerate() if t.name.startswith("DataLoader")]
-        # Handlers are called in reverse: this one comes behind the library's.
-        atexit.register(lambda: print(workers()))
-        import contraflow as cf
-        class Slow:
-            def __len__(self):
-                return 9
-            def __getitem__(self, i):
-                time.sleep(0.2)
-                return i
-        loop = iter(cf.data.DataLoader(Slow(), num_workers=2))
-        print(next(loop).item(), len(workers()))
-        del loop
-        """,
-        beginning="",
-    )
-    assert lines == ["0 2", "[]"]
+    ended = scripts.script(LEFT_BEHIND)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 2\n[]\n", "")
 
 
 def test_the_interpreter_ends_while_workers_of_a_loop_that_is_gone_end():

@@ -35,6 +35,7 @@ from contraflow.render.llvm.text import ARGUMENTS, CodeStretch, FunctionText, Lo
 # as registers hold beside a row of B and an element of A, and enough that none waits for another.
 BLOCKS = {16: (8, 4), 32: (8, 6, 4), 64: (8, 8, 8)}
 FEW_REGISTERS = (8, 4)  # the same where a product of integers takes a register of its own
+EVEN = 2  # rows of which the last two blocks have a multiple: odd ones would repeat one each
 # Up to so many rows packing a panel takes longer than it saves, if its own rows are not further
 # apart than so many elements: where they are, they displace each other in the cache.
 FEW_ROWS, NEAR_ROWS = 128, 128
@@ -81,7 +82,6 @@ class PartGrid(NamedTuple):
     batches: str
     rest: str
     across: str
-    columns: str  # of a part that has the most
 
 
 class Strip(NamedTuple):
@@ -193,17 +193,10 @@ class ContractionRenderer(SingleRowRenderer):
         matrices, batch = code.integer("mul", g, b), [(ag, ab), (bg, bb), (cg, cb)]
         return Sides(pointers, matrices, m, n, k, b, batch, [am, cm], cn, ak)
 
-    def _matrices(self, function: FunctionText, sides: Sides, number: str) -> list[str]:
+    def _matrices(self, code: CodeStretch, sides: Sides, number: str) -> list[str]:
         """Where the matrices of A, B and C begin that have a number in the batch."""
-        code = function.code()
-        several = code.let(f"zext i1 {code.let(f'icmp sgt i64 {sides.b}, 1')} to i64")
-        # No division for a single one: it costs a small product a hundredth of its time.
-        with function.loop("0", several, 1, [("i64", "0"), ("i64", number)]) as place:
-            body = function.code()
-            outer = body.let(f"sdiv i64 {number}, {sides.inner}")
-            inner = body.let(f"sub i64 {number}, {body.integer('mul', outer, sides.inner)}")
-            place.following = [outer, inner]
-        code, (outer, inner) = function.code(), place.carried
+        outer = code.let(f"sdiv i64 {number}, {sides.inner}")
+        inner = code.let(f"sub i64 {number}, {code.integer('mul', outer, sides.inner)}")
         return [
             self._ahead(code, self._ahead(code, pointer, outer, far), inner, near)
             for pointer, (far, near) in zip(sides.pointers, sides.batch)
@@ -301,7 +294,7 @@ class ContractionRenderer(SingleRowRenderer):
             if not self.plain and self.single_rows:
                 batches = self._single_rows(function, sides, batches, rows, columns)
             with function.loop(*batches, 1) as batch:
-                a, b, c = self._matrices(function, sides, batch.index)
+                a, b, c = self._matrices(function.code(), sides, batch.index)
                 start = columns[0]
                 if self.plain and self.single_rows:
                     start = self._one_row(function, sides, (a, b, c), rows, columns)
@@ -383,7 +376,8 @@ class ContractionRenderer(SingleRowRenderer):
         """Whether strips of A are packed, by each part for itself."""
         if self.converts:
             return "true"
-        many = code.let(f"icmp sge i64 {grid.columns}, {MANY}")
+        columns = code.let(f"sdiv i64 {sides.n}, {grid.across}")
+        many = code.let(f"icmp sge i64 {columns}, {MANY}")
         odd = code.let(f"and i64 {sides.rows[0]}, {CLASH // self.dtype.itemsize - 1}")
         clash = self._flag(code, f"{odd}, 0")
         apart = code.let(f"icmp ne i64 {sides.depth}, 1")
@@ -411,7 +405,7 @@ class ContractionRenderer(SingleRowRenderer):
         code, (am, _), ak = function.code(), sides.rows, sides.depth
         few = code.let(f"icmp sle i64 {strip.height}, {FEW_ROWS}")
         self.single = code.let(f"icmp sle i64 {strip.height}, {self.block}")
-        whole = self._stretch(code, "0", strip.height, self.block, 2)
+        whole = self._stretch(code, "0", strip.height, self.block, EVEN)
         _, count = self._turn(code, "0", whole)
         self.full = self._flag(code, f"{count}, {self.block}")
         with function.loop("0", sides.outer, 1) as outer:
@@ -437,7 +431,7 @@ class ContractionRenderer(SingleRowRenderer):
                     found = self._provide(function, source, depth.index, length, extent, few)
                     code = function.code()
                     height, cases = self._height(code, extent)
-                    rows = self._stretch(code, "0", strip.height, height, 2)
+                    rows = self._stretch(code, "0", strip.height, height, EVEN)
                     with function.loop("0", strip.height, height, [("i64", "0")]) as row:
                         self._meet(
                             function, rows, (a_depth, am, ak), found, target, row,
@@ -614,7 +608,7 @@ class ContractionRenderer(SingleRowRenderer):
             found = self._least(body, found, of)
             return found, self._flag(body, f"{body.let(f'srem i64 {of}, {found}')}, 0")
 
-        with function.loop("0", tries, 1, [("i64", "1"), ("i64", "1")]) as loop:
+        with function.loop("0", tries, 1, [("i64", "1")]) as loop:
             body = function.code()
             found, valid = divisor(body, loop.index, "%parts")
             even = self._flag(body, f"{body.let(f'srem i64 {sides.b}, {found}')}, 0")
@@ -622,15 +616,12 @@ class ContractionRenderer(SingleRowRenderer):
             many = body.let(f"icmp sge i64 {each}, {MANY_MATRICES}")
             some = body.let(f"icmp sgt i64 {sides.b}, 0")
             good = self._all(body, valid, some, self._any(body, even, many))
-            left = body.let(f"sdiv i64 %parts, {found}")
-            loop.following = [
-                body.let(f"select i1 {good}, i64 {new}, i64 {old}")
-                for new, old in zip((found, left), loop.carried)
-            ]
-        (batches, rest), code = loop.carried, function.code()
+            loop.following = [body.let(f"select i1 {good}, i64 {found}, i64 {loop.carried[0]}")]
+        (batches,) = loop.carried
+        code = function.code()
+        rest = code.let(f"sdiv i64 %parts, {batches}")
         units = [self._units(code, sides.m, self.block), self._units(code, sides.n, self.width)]
-        known = [("i64", "1"), ("i64", sides.n), ("i64", str((1 << 63) - 1))]
-        with function.loop("0", tries, 1, known) as loop:
+        with function.loop("0", tries, 1, [("i64", "1"), ("i64", str((1 << 63) - 1))]) as loop:
             body = function.code()
             across, valid = divisor(body, loop.index, rest)
             down = body.let(f"sdiv i64 {rest}, {across}")
@@ -640,13 +631,13 @@ class ContractionRenderer(SingleRowRenderer):
             )
             both = body.let(f"mul i64 {body.let(f'add i64 {height}, {width}')}, {PACKING}")
             cost = body.let(f"add i64 {body.let(f'mul i64 {height}, {width}')}, {both}")
-            less = body.let(f"icmp slt i64 {cost}, {loop.carried[-1]}")
+            less = body.let(f"icmp slt i64 {cost}, {loop.carried[1]}")
             better = self._all(body, valid, less)
             loop.following = [
                 body.let(f"select i1 {better}, i64 {new}, i64 {old}")
-                for new, old in zip((across, width, cost), loop.carried)
+                for new, old in zip((across, cost), loop.carried)
             ]
-        return PartGrid(batches, rest, *loop.carried[:2])
+        return PartGrid(batches, rest, loop.carried[0])
 
     def _units(self, code: CodeStretch, size: str, step: int | str) -> str:
         """How many blocks of so many there are, the last one perhaps smaller."""

@@ -53,14 +53,7 @@ class PairsRenderer(ContractionRenderer):
 
     def _runs(self, code: CodeStretch, starts: Sequence[str], at: str) -> list[str]:
         pointers = [code.at(start, "i32", at) for start in starts]
-        for pointer in pointers:
-            code.fetch(code.at(pointer, "i8", str(4 * LINE)))
         return [code.let(f"load {self.vector}, ptr {p}, align 2") for p in pointers]
-
-    def _fetch_ahead(
-        self, function: FunctionText, starts: Sequence[str], at: str, stop: str
-    ) -> None:
-        """Nothing: `_runs` has its own."""
 
     # --- panels of A ---------------------------------------------------------------------------
 
@@ -82,6 +75,8 @@ class PairsRenderer(ContractionRenderer):
         with function.loop("0", squares, self.width) as loop:
             body = function.code()
             at = self._least(body, loop.index, final)  # the last square overlaps another
+            self._fetch_ahead(function, starts, at, squares)
+            body = function.code()
             vectors = self._interleaved(body, self._runs(body, starts, at))
             self._write_row(body, body.at("%packed", row_type, at), vectors)
         with function.loop("0", copied, 1) as loop:

@@ -150,11 +150,12 @@ class PanelRenderer:
         self, function: FunctionText, starts: Sequence[str], at: str, stop: str
     ) -> None:
         """Fetch what lies four lines further along k than `at`, from each start, up to `stop`."""
-        coming = function.code().let(f"add i64 {at}, {4 * LINE // self.dtype.itemsize}")
+        step = self.dtype.itemsize * self.pair
+        coming = function.code().let(f"add i64 {at}, {4 * LINE // step}")
         with function.when(function.code().let(f"icmp slt i64 {coming}, {stop}")):
             code = function.code()
             for start in starts:
-                code.fetch(code.at(start, memory(self.dtype), coming))
+                code.fetch(code.at(start, f"[{step} x i8]", coming))
 
     def _converted(self, code: CodeStretch, vectors: Sequence[str]) -> list[str]:
         return [convert(code, x, self.dtype, self.sum, self.width) for x in vectors]
@@ -283,7 +284,7 @@ class PanelRenderer:
             body = function.code()
             # The last square overlaps the one before.
             at = self._least(body, loop.index, final)
-            self._fetch_ahead(function, starts, at, "%depth")
+            self._fetch_ahead(function, starts, at, squares)
             body = function.code()
             packed = self._interleaved(body, self._runs(body, starts, at))
             target = body.at("%packed", f"[{self.block} x {memory(self.sum)}]", at)

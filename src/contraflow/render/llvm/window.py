@@ -259,8 +259,8 @@ class WindowRenderer(ContractionRenderer):
         """All places of windows of 3 x 3."""
         (_, pitch), ((height, _), (width, _)) = taps[0], places
         with function.loop(*batches, 1) as batch:
-            a, b, c = self._matrices(function, sides, batch.index)
             code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
             code.do(
                 f"call void @{self.name}_filter{stride}(ptr {a}, i64 {sides.depth}, ptr {b}, "
                 f"ptr {c}, i64 {pitch}, i64 {height}, i64 {width})"
@@ -284,8 +284,8 @@ class WindowRenderer(ContractionRenderer):
             function.loop("0", height, lines) as line,
             function.loop("0", sides.outer, images) as outer,
         ):
-            a, b, c = self._matrices(function, sides, batch.index)
             code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
             a, b = (
                 self._ahead(code, self._ahead(code, pointer, outer.index, apart), line.index, row)
                 for pointer, apart, row in zip((a, b), sides.apart, (width, step))
@@ -310,8 +310,8 @@ class WindowRenderer(ContractionRenderer):
         """Some places, each the sum of all taps."""
         chunks = self._chunks(function, False, columns, place[0])
         with chunks, function.loop(*batches, 1) as batch:
-            a, b, c = self._matrices(function, sides, batch.index)
             code = function.code()
+            a, b, c = self._matrices(code, sides, batch.index)
             code.do(
                 f"call void @{self.name}_places(ptr {a}, i64 {sides.depth}, ptr {b}, ptr {c}, "
                 f"i64 {sides.k}, ptr {self.taps}, i64 {place[1]}, ptr {self.pieces})"
@@ -329,8 +329,8 @@ class WindowRenderer(ContractionRenderer):
             images = code.let(f"sdiv i64 {PIECES}, {listed}")
             loops = function.loop(*batches, 1), function.loop("0", sides.outer, images)
             with loops[0] as batch, loops[1] as outer:
-                a, b, c = self._matrices(function, sides, batch.index)
                 code = function.code()
+                a, b, c = self._matrices(code, sides, batch.index)
                 a, b = (
                     self._ahead(code, pointer, outer.index, stride)
                     for pointer, stride in zip((a, b), sides.apart)
